@@ -10,10 +10,12 @@ import { printCosts } from './rules-cost.js';
 import { answerHelp } from './usage.js';
 
 const USAGE = `npm run bench:rules -- [--limit N] [TRACE ...]
+npm run bench:rules -- --retention [--limit N] [TRACE ...]
 npm run bench:rules -- --cost
 What the rules in which versions of vLLM differ are worth: each default alone against May's rules, on generated requests, and on the
 traces that are named (Mooncake, Azure, BurstGPT). No model runs: a step takes virtual time by its tokens.
   --limit N   requests of each workload (default 2000)
+  --retention instead: what the prefix cache holds and finds with KV cache groups, by the rule retention
   --cost      instead: what a step and a release cost in processor time, beside May's in the same run`;
 
 /** Virtual milliseconds of a step, and of each prompt token and decode in it. */
@@ -34,6 +36,9 @@ interface Scene {
   readonly speed: number;
   readonly drafts?: number;
   readonly loads?: boolean;
+  readonly groups?: NonNullable<SchedulerOptions['kvGroups']>;
+  /** Tokens of a block in every group; 16 unless given. */
+  readonly blockSize?: number;
   readonly rules: Readonly<Record<string, Rules>>;
 }
 
@@ -60,8 +65,29 @@ const SCENES: readonly Scene[] = [
   { name: 'tight, half of the prompts loaded', room: 1.5, speed: 1, loads: true, rules: LOADING },
 ];
 
+const RETENTION = {
+  'all (default)': {},
+  reachable: { retention: 'reachable' },
+  'each 4,096 tokens': { retention: 4096 },
+  'ends alone (0)': { retention: 0 },
+} as const;
+/** As gpt-oss, one layer of two with a window, and as Qwen3-Next, three of four with states and blocks as large as these. */
+const WINDOWED = { groups: [{ type: 'full' }, { type: 'sliding', window: 128 }] } as const;
+const STATES = {
+  groups: [{ type: 'full' }, ...Array.from({ length: 3 }, () => ({ type: 'mamba', mode: 'align' }) as const)],
+  blockSize: 512,
+} as const;
+const HYBRID: readonly Scene[] = [
+  { name: 'windows, roomy', room: 8, speed: 0.3, ...WINDOWED, rules: RETENTION },
+  { name: 'windows, tight', room: 3, speed: 1, ...WINDOWED, rules: RETENTION },
+  { name: 'states, roomy', room: 8, speed: 0.3, ...STATES, rules: RETENTION },
+  { name: 'states, tight', room: 2, speed: 1, ...STATES, rules: RETENTION },
+];
+
 interface Figures {
   preemptions: number;
+  /** Blocks with a hash at the end, by KV cache group. */
+  cached: readonly number[];
   hitTokens: number;
   computed: number;
   outputs: number;
@@ -103,13 +129,16 @@ function hash(a: number, b: number): number {
 }
 
 /** Runs a workload in virtual time. */
-function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: Scene, rules: Rules): Figures {
-  const blocks = Math.ceil((workload.maxTotalTokens + drafts) / 16);
+function drive(workload: Workload, scene: Scene, rules: Rules): Figures {
+  const { room, speed, drafts = 0, loads = false, groups, blockSize = 16 } = scene;
+  const blocks = Math.ceil((workload.maxTotalTokens + drafts) / blockSize);
   const connector = loads ? new HalfConnector() : null;
   let now = 0;
   const options: Options = {
     numBlocks: 1 + Math.ceil(blocks * room),
+    blockSize,
     maxModelLen: workload.maxTotalTokens + 1,
+    ...(groups === undefined ? {} : { kvGroups: groups }),
     hashSeed: 0,
     deadlines: false,
     now: () => now,
@@ -120,7 +149,7 @@ function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: S
     ...rules,
   };
   using scheduler = new Scheduler(carryRules(options));
-  const figures: Figures = { preemptions: 0, hitTokens: 0, computed: 0, outputs: 0, steps: 0 };
+  const figures: Figures = { preemptions: 0, cached: [], hitTokens: 0, computed: 0, outputs: 0, steps: 0 };
   let next = 0;
   while (next < workload.length || scheduler.numUnfinished > 0) {
     if (scheduler.numUnfinished === 0) now = Math.max(now, workload.arrivalMs[next] / speed);
@@ -142,8 +171,9 @@ function drive(workload: Workload, { room, speed, drafts = 0, loads = false }: S
     for (let i = 0; i < outputs.length; i++) figures.outputs += outputs.tokenCounts[i];
     if (drafts > 0) scheduler.updateDraftTokens(plan, draftsFor(answer.counts, drafts));
   }
-  const { numPreemptions, prefixCacheHits } = scheduler.stats();
-  return { ...figures, preemptions: numPreemptions, hitTokens: prefixCacheHits };
+  const { numPreemptions, prefixCacheHits, groups: states } = scheduler.stats();
+  const cached = states.map((group) => group.cachedBlocks);
+  return { ...figures, cached, preemptions: numPreemptions, hitTokens: prefixCacheHits };
 }
 
 /** One token of every entry that samples, and as many drafts as are accepted, which follows from request and step. */
@@ -167,12 +197,16 @@ function draftsFor(sampled: Int32Array, drafts: number): { tokens: Int32Array; c
   return { tokens: new Int32Array(counts.reduce((sum, count) => sum + count, 0)).fill(7), counts };
 }
 
-function row(name: string, { preemptions, hitTokens, computed, outputs, steps }: Figures): string {
-  const cells = [name, preemptions, hitTokens, (computed / outputs).toFixed(2), steps];
+function row(name: string, figures: Figures, withCached: boolean): string {
+  const { preemptions, cached, hitTokens, computed, outputs, steps } = figures;
+  const [full = 0, ...others] = cached;
+  const held = withCached ? [full, others.reduce((sum, count) => sum + count, 0)] : [];
+  const cells = [name, preemptions, hitTokens, (computed / outputs).toFixed(2), steps, ...held];
   return `| ${cells.map((cell) => cell.toLocaleString('en-US')).join(' | ')} |`;
 }
 
-async function printWorth(limit: number, files: readonly string[]): Promise<void> {
+async function printWorth(limit: number, files: readonly string[], scenes: readonly Scene[]): Promise<void> {
+  const withCached = scenes === HYBRID;
   const workloads = [
     { name: 'generated', workload: generateWorkload({ requests: limit, requestRate: 10, seed: 1 }) },
   ];
@@ -181,23 +215,23 @@ async function printWorth(limit: number, files: readonly string[]): Promise<void
     workloads.push({ name: (file.split('/').at(-1) ?? file).replace(/\.[a-z]+$/, ''), workload });
   }
   for (const { name, workload } of workloads) {
-    for (const scene of SCENES) {
+    for (const scene of scenes) {
       console.log(
         `\n${name}, ${workload.length} requests, ${scene.name} (room for ${scene.room} of the longest)\n`,
       );
-      console.log(
-        '| rules | preemptions | hit tokens | computed per output | steps |\n| --- | --: | --: | --: | --: |',
-      );
+      const [head, rule] = withCached ? [' cached of attention | of the others |', ' --: | --: |'] : ['', ''];
+      console.log(`| rules | preemptions | hit tokens | computed per output | steps |${head}`);
+      console.log(`| --- | --: | --: | --: | --: |${rule}`);
       for (const [rules, options] of Object.entries(scene.rules))
-        console.log(row(rules, drive(workload, scene, options)));
+        console.log(row(rules, drive(workload, scene, options), withCached));
     }
   }
 }
 
 answerHelp(USAGE);
 const { values, positionals } = parseArgs({
-  options: { limit: { type: 'string' }, cost: { type: 'boolean' } },
+  options: { limit: { type: 'string' }, cost: { type: 'boolean' }, retention: { type: 'boolean' } },
   allowPositionals: true,
 });
 if (values.cost) printCosts();
-else await printWorth(Number(values.limit ?? 2000), positionals);
+else await printWorth(Number(values.limit ?? 2000), positionals, values.retention ? HYBRID : SCENES);

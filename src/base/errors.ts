@@ -109,7 +109,7 @@ export const ERROR_CODES = {
    * help.
    */
   ERR_BLOCKSTEP_UNFIT:
-    'the prompt does not fit the model length, the pool or maxQueuedTokens, and never will',
+    'the prompt does not fit the model length, the pool, a step or maxQueuedTokens, and never will',
 } as const;
 
 /** One of the stable error codes. */

@@ -28,7 +28,7 @@ export class EngineReader {
     return showFacts('Engine', depth, options, engineFacts(this.#e, this.#driver.isRunning));
   }
 
-  /** Tells the engines of a thread apart. */
+  /** Distinguishes the engines of a thread. */
   get number(): number {
     return this.#e.number;
   }
@@ -53,22 +53,31 @@ export class EngineReader {
     return this.#e.scheduler.numUnfinished;
   }
 
-  /** Whether another step can change or report anything. @throws ERR_BLOCKSTEP_INVARIANT if asking the connector breaks the engine */
+  /**
+   * Whether another step can change or report anything. @throws ERR_BLOCKSTEP_INVARIANT if a call
+   * of the connector breaks the engine
+   */
   hasWork(): boolean {
     return this.#e.hasWork();
   }
 
-  /** What a request waits for and since when, in words for people, by id or handle. Works in every state. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * What a request waits for and since when, as text for people, by id or handle. Works in every
+   * state. @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   explain(id: string | number): string {
     return explain(this.#e, id, this.#driver.isRunning || this.#e.rounds > 0);
   }
 
-  /** Whether the engine is healthy, and if not why. Works in every state. */
+  /** Whether the engine is healthy, and why not. Works in every state. */
   health(): EngineHealth {
     return this.#health.read();
   }
 
-  /** Whether the engine gets on: `health()` knows nothing of an engine that nobody steps. Works in every state. */
+  /**
+   * Whether the engine makes progress. `health()` does not notice an engine that nobody steps.
+   * Works in every state.
+   */
   progress(): EngineProgress {
     return readProgress(this.#e);
   }

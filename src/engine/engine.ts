@@ -33,14 +33,18 @@ import type { SubmitInput, SubmitOptions } from './streams/submission.js';
 import { PlaceNotes } from './streams/submit-place.js';
 
 /**
- * An inference engine around an executor: takes requests, schedules and executes steps, streams tokens.
+ * An inference engine around an executor: accepts requests, schedules and executes steps, streams
+ * tokens.
  *
- * Either the caller drives the engine by `step()` (`stepAsync()` where the GPU decides), or the engine drives itself after `run()`.
- * A mistake of an executor or a client costs the request or the step concerned. Only an executor that never answers and a broken
- * invariant break the engine: then every stream fails with a code, every call throws that code, and `health()` says why.
+ * Either the caller drives the engine by `step()` (`stepAsync()` where the GPU decides), or the
+ * engine drives itself after `run()`. An error of an executor or a client fails only the request or
+ * the step concerned. Only an executor that never answers and a broken invariant break the engine.
+ * Then every stream fails with a code, every call throws that code, and `health()` gives the
+ * reason.
  *
- * From inside `executor.execute` requests may be submitted and aborted, and everything may be read. `step` and `dispose` are
- * refused there (ERR_BLOCKSTEP_REENTRANT), and inside every other callback of a step; the message names the callback.
+ * `executor.execute` may submit and abort requests, and read everything. `step` and `dispose` are
+ * refused there (ERR_BLOCKSTEP_REENTRANT), and inside every other callback of a step. The message
+ * names the callback.
  */
 export class Engine extends EngineReader implements Disposable, AsyncDisposable {
   readonly #e: EngineState;
@@ -83,22 +87,30 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   }
 
   /**
-   * Submits a request, also while others run. Never waits. The prompt, any array-like of token ids, is copied.
-   * @returns the request's stream, to be iterated or awaited; with a signal that is aborted already, a stream that has ended
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_LIMIT; nothing was changed
-   * @throws ERR_BLOCKSTEP_OVERLOADED, with `retryAfterMs`, when the queue is full (`maxQueuedRequests`, `maxQueuedTokens`)
-   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over; ERR_BLOCKSTEP_DISPOSED after `dispose()`
+   * Submits a request, also while others run. Never waits. The prompt, any array-like of token ids,
+   * is copied.
+   * @returns the request's stream, to be iterated or awaited. If the signal is already aborted, the
+   * stream has ended
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT,
+   * ERR_BLOCKSTEP_LIMIT; nothing was changed
+   * @throws ERR_BLOCKSTEP_OVERLOADED, with `retryAfterMs`, when the queue is full
+   * (`maxQueuedRequests`, `maxQueuedTokens`)
+   * @throws ERR_BLOCKSTEP_SHUTDOWN once a shutdown has begun, also when it is over;
+   * ERR_BLOCKSTEP_DISPOSED after `dispose()`
    */
   submit(request: SubmitInput, options: SubmitOptions = {}): RequestStream {
     return this.#submitter.submit(request, options, this.#places.one(SUBMIT));
   }
 
   /**
-   * Generates for many prompts; the results come in the order of the prompts. At most `2 * maxNumSeqs` requests of a batch are in the
-   * engine at a time, and the engine drives itself. A failed request leaves the others alone; see `GenerateResult`.
-   * @param prompts each prompt as token ids, or as a request with its own fields; in an array, or in what `for await` takes
-   * @throws by rejection, with all requests of the batch aborted: the signal's reason, what `prompts` or `onProgress` threw, with
-   * `onError: 'throw'` the error of the first failed request; ERR_BLOCKSTEP_BAD_ARG; at the start what `submit` throws when closed
+   * Generates for many prompts; the results come in the order of the prompts. At most
+   * `2 * maxNumSeqs` requests of a batch are in the engine at a time, and the engine drives itself.
+   * A failed request does not affect the others; see `GenerateResult`.
+   * @param prompts each prompt as token ids, or as a request with its own fields; in an array, or
+   * in any iterable of `for await`
+   * @throws by rejection, with all requests of the batch aborted: the signal's reason; an error of
+   * `prompts` or `onProgress`; with `onError: 'throw'` the error of the first failed request;
+   * ERR_BLOCKSTEP_BAD_ARG; at the start the error of `submit` when closed
    */
   generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
   generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;
@@ -108,20 +120,24 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   }
 
   /**
-   * Makes vectors of texts, or scores, where the executor does (`Executor.embed`), as `LlamaEmbedder` of `blockstep/llama-cpp`. Texts of all
-   * calls are computed together, beside the steps.
+   * Makes embedding vectors or scores of texts, if the executor supports it (`Executor.embed`), as
+   * `LlamaEmbedder` of `blockstep/llama-cpp` does. Texts of all calls are batched, independently of
+   * the steps.
    * @param texts each as token ids
-   * @returns a promise of a vector for each text. It is rejected with ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED,
-   * ERR_BLOCKSTEP_EXECUTOR, what `submit` throws when closed, and the signal's reason
+   * @returns a promise of a vector for each text. It is rejected with ERR_BLOCKSTEP_BAD_ARG,
+   * ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED, ERR_BLOCKSTEP_EXECUTOR, what `submit` throws
+   * when closed, and the signal's reason
    */
   embed(texts: readonly ArrayLike<number>[], options: EmbedOptions = {}): Promise<readonly Float32Array[]> {
     return this.#embeddings.embed(texts, options);
   }
 
   /**
-   * The outputs of all requests together, from now on: one item for a step, without an object per request or token. For servers, which
-   * read many requests at once. The requests may have readers of their own besides.
-   * @returns a reader for one `for await`; it is to be left, by its loop or by `return()`, when it is not read any more
+   * The outputs of all requests together, from now on: one item for a step, without an object per
+   * request or token. Meant for servers, which read many requests at once. The requests may also
+   * have their own readers.
+   * @returns a reader for one `for await`. Close a reader that is no longer read, by leaving its
+   * loop or by `return()`
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   outputs(options: OutputsOptions = {}): OutputsReader {
@@ -130,26 +146,29 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   }
 
   /**
-   * Aborts requests by id or handle. Readers are told at once; the blocks go back to the pool before the next step. Keys of
-   * requests that are unknown or have ended are skipped and counted.
-   * In strict mode a handle that was never given out is thrown afterwards, and the engine goes on: see `Scheduler.abort`.
-   * @param reason the readers are rejected with it; without a reason their streams end with `finishReason: 'abort'`
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, and nothing was changed; ERR_BLOCKSTEP_ANOMALY
+   * Aborts requests by id or handle. Readers are notified at once; the blocks return to the pool
+   * before the next step. Ids and handles of unknown or finished requests are skipped and counted.
+   * In strict mode the call then throws for a handle that was never given out, and the engine
+   * continues: see `Scheduler.abort`.
+   * @param reason the readers are rejected with it; without a reason their streams end with
+   * `finishReason: 'abort'`
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is neither an id nor a handle, and nothing was
+   * changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>, reason?: unknown): void {
     this.#e.checkUsable();
     abortByKeys(this.#e, parseAbortKeys(ids), reason);
   }
 
-  /** Aborts every request that has not ended. @param reason as for `abort` */
+  /** Aborts every unfinished request. @param reason as for `abort` */
   abortAll(reason?: unknown): void {
     this.#e.checkUsable();
     for (const stream of [...this.#e.streams]) abortStream(this.#e, stream, reason);
   }
 
   /**
-   * Makes one round: aborts, schedule, execute; then, for the oldest step if it was answered: aborts, update, publish. Never
-   * waits, and submits at most one step.
+   * Runs one round: aborts, schedule, execute. If the oldest step was answered, then also: aborts,
+   * update, publish. Never waits, and submits at most one step.
    * @throws what the clock throws, with nothing changed
    * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine is broken
@@ -160,19 +179,23 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   }
 
   /**
-   * `step()` for both authorities: with `authority: 'device'` it waits until the GPU has decided. A call made meanwhile that
-   * changes something first waits for the GPU itself, synchronously, and ends the round.
-   * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed meanwhile
+   * `step()` for both authorities. With `authority: 'device'` it waits until the GPU has decided. A
+   * call that changes something meanwhile first waits for the GPU itself, synchronously, and
+   * completes the round.
+   * @throws by rejection what `step` throws; ERR_BLOCKSTEP_DISPOSED if the engine was disposed
+   * meanwhile
    */
   stepAsync(): Promise<StepReport> {
     return this.#steps.stepAsync();
   }
 
   /**
-   * Makes steps until `stop` or the end of the engine, and yields to the event loop after each answer. Keeps the process alive while
-   * a request can get on, or has a deadline; idle sessions and a pause alone do not. A process that is about to end with unfinished
-   * requests gets one warning per engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
-   * @returns a promise that resolves when the engine is stopped, and rejects when the engine breaks; it may be ignored
+   * Makes steps until `stop` or the end of the engine, and yields to the event loop after each
+   * answer. Keeps the process alive while a request can progress, or has a deadline. Idle sessions
+   * or a pause alone do not. A process that is about to end with unfinished requests gets one
+   * warning per engine (`BlockstepWarning`, code `BLOCKSTEP_UNFINISHED`).
+   * @returns a promise that resolves when the engine is stopped, and rejects when the engine
+   * breaks. A caller may ignore it
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   run(): Promise<void> {
@@ -180,22 +203,27 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     return this.#loop.start();
   }
 
-  /** Ends `run`, and halts batches until `run` or `generate` is called. Steps in flight are taken then. No effect during a shutdown. */
+  /**
+   * Ends `run`, and suspends batches until `run` or `generate` is called. The answers of steps in
+   * flight are still processed. No effect during a shutdown.
+   */
   stop(): void {
     if (!this.#e.draining) this.#loop.stop();
   }
 
-  /** Whether the engine drives itself, for `run`, `generate` or `shutdown`. */
+  /** Whether the engine drives itself, because of `run`, `generate` or `shutdown`. */
   get isRunning(): boolean {
     return this.#loop.isRunning;
   }
 
   /**
-   * Drains and ends the engine, which drives itself meanwhile. New requests are refused. Present ones go on until they are done and
-   * held blocks are given back, for at most `drainMs` milliseconds of the engine's clock (default 30,000). Then the rest is aborted
-   * without a reason, and everything is disposed: `submit` throws ERR_BLOCKSTEP_SHUTDOWN, other calls ERR_BLOCKSTEP_DISPOSED.
-   * @returns one promise for all calls: resolves when the engine and its executor are disposed, rejects only if the executor's
-   * `dispose` failed. A later call can shorten the drain.
+   * Drains and ends the engine, which drives itself meanwhile. New requests are refused. Present
+   * requests continue until they are done and held blocks are freed, for at most `drainMs`
+   * milliseconds of the engine's clock (default 30,000). Then the rest is aborted without a reason,
+   * and everything is disposed: `submit` throws ERR_BLOCKSTEP_SHUTDOWN, other calls
+   * ERR_BLOCKSTEP_DISPOSED.
+   * @returns one promise for all calls. It resolves when the engine and its executor are disposed,
+   * and rejects only if the executor's `dispose` failed. A later call can shorten the drain.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   shutdown(options: ShutdownOptions = {}): Promise<void> {
@@ -206,10 +234,12 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   }
 
   /**
-   * Ends the engine now: every stream delivers its tokens and then fails with ERR_BLOCKSTEP_DISPOSED, steps in flight are given
-   * up, all memory is freed. Idempotent, also for a broken engine. A `shutdown()` afterwards waits for the executor's `dispose`.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of a step, with nothing changed; with all freed ERR_BLOCKSTEP_EXECUTOR
-   * if the executor's `dispose` throws, ERR_BLOCKSTEP_INVARIANT if the end broke the engine
+   * Ends the engine now: every stream delivers its tokens and then fails with
+   * ERR_BLOCKSTEP_DISPOSED, steps in flight are abandoned, all memory is freed. Idempotent, also
+   * for a broken engine. A `shutdown()` afterwards waits for the executor's `dispose`.
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of a step, with nothing changed
+   * @throws ERR_BLOCKSTEP_EXECUTOR, with everything freed, if the executor's `dispose` throws
+   * @throws ERR_BLOCKSTEP_INVARIANT, with everything freed, if the end broke the engine
    */
   dispose(): void {
     this.#shutdown.dispose();
@@ -239,12 +269,15 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     return this.#e.forClient((scheduler) => scheduler.resetPrefixCache(options));
   }
 
-  /** Gives transfer params back that nobody submits, as `submit` does when it refuses; see `Scheduler.giveBack`. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * Returns transfer params that will not be submitted to the connector, as `submit` does when it
+   * refuses a request; see `Scheduler.giveBack`. @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   giveBack(transferParams: Readonly<Record<string, unknown>>): void {
     this.#e.forClient((scheduler) => scheduler.giveBack(transferParams));
   }
 
-  /** Registers a use of a request's blocks by something else than the request; see `Scheduler.hold`. */
+  /** Registers a use of a request's blocks besides the request's own; see `Scheduler.hold`. */
   hold(handle: number, kind: OutstandingKind, owner: string): boolean {
     return this.#e.forClient((scheduler) => scheduler.hold(handle, kind, owner));
   }
@@ -254,7 +287,10 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
     return this.#e.forClient((scheduler) => scheduler.complete(handle, kind, owner));
   }
 
-  /** Ends every use of blocks by the connector, or by one child of it, that a worker has begun; see `Scheduler.fenceTransfers`. */
+  /**
+   * Ends all uses of blocks that workers have begun for the connector, or for one child of it; see
+   * `Scheduler.fenceTransfers`.
+   */
   fenceTransfers(child?: number): number {
     return this.#e.forClient((scheduler) => scheduler.fenceTransfers(child, this.#e.workers?.begunStep));
   }

@@ -17,7 +17,7 @@ import type { RequestStream } from './streams/request-stream.js';
 import { isAborted, type SubmitInput } from './streams/submission.js';
 import type { SubmitPlace } from './streams/submit-place.js';
 
-/** Refused prompts between two turns of the event loop. */
+/** The number of refused prompts between two turns of the event loop. */
 const REFUSALS_A_TURN = 256;
 
 type Source = Iterator<GenerateInput> | AsyncIterator<GenerateInput>;
@@ -45,8 +45,9 @@ export async function generate(
 }
 
 /**
- * One batch of prompts on its way through an engine. The batch keeps up to twice as many requests in the engine as can run, so that
- * every step is full. It fills at most half of the queue, so that other clients find room.
+ * A batch of prompts in progress. The batch keeps up to twice as many requests in the engine as can
+ * run, so that every step is full. It fills at most half of the queue, so that other clients find
+ * room.
  */
 class Batch {
   readonly #e: EngineState;
@@ -183,7 +184,10 @@ class Batch {
     if (this.#broken !== null) throw this.#broken.error;
   }
 
-  /** Resolves when a request of the batch has ended, or when the queue has got shorter. Rejects if the batch is broken. */
+  /**
+   * Resolves when a request of the batch has ended, or when the queue has become shorter. Rejects
+   * if the batch is broken.
+   */
   async #change(): Promise<void> {
     this.#check();
     this.#e.scheduler.backlog.listeners.add(this.#onRoom);
@@ -196,14 +200,17 @@ class Batch {
   readonly #onRoom = (): void => this.#wake();
 }
 
-/** Tells an iterator that no more prompts are wanted. The batch neither awaits its answer nor hears its errors. */
+/**
+ * Tells an iterator that no more prompts are wanted. The batch neither awaits its answer nor
+ * reports its errors.
+ */
 function leave(source: Source): void {
   Promise.resolve()
     .then(() => source.return?.())
     .catch(() => {});
 }
 
-/** A prompt of a batch as a request. */
+/** Makes a request of a batch's prompt. */
 function requestOf(input: GenerateInput, shared: Partial<SubmitInput>): SubmitInput {
   if (typeof input !== 'object' || input === null)
     throw badArgument('a prompt', show(input), 'token ids, or an object with a prompt');

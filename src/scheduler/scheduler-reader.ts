@@ -36,7 +36,9 @@ export class SchedulerReader {
     return this.#s.config;
   }
 
-  /** The native block manager and its tables, for reading. A change made through it breaks the scheduler. */
+  /**
+   * The native block manager and its tables, for reading. A change through it breaks the scheduler.
+   */
   get core(): Core {
     return this.#s.core;
   }
@@ -52,14 +54,17 @@ export class SchedulerReader {
   }
 
   /**
-   * @internal Has `listener` called with the error that breaks the scheduler, at once, also if a connector caused it
-   * between two calls.
+   * @internal Calls `listener` at once with the error that breaks the scheduler, even if a
+   * connector caused it between two calls.
    */
   onBroken(listener: (cause: unknown) => void): void {
     this.#calls.gate.onPoison = listener;
   }
 
-  /** @internal Runs code of others that must not call back. @throws what a call of the scheduler throws at its gate */
+  /**
+   * @internal Runs foreign code that must not call back. @throws what a call of the scheduler
+   * throws at its gate
+   */
   during<T>(act: () => T): T {
     const { gate } = this.#calls;
     gate.checkFree();
@@ -67,8 +72,8 @@ export class SchedulerReader {
   }
 
   /**
-   * @internal Throws if the scheduler is broken. From inside a callback it does nothing: the call that is running will
-   * throw.
+   * @internal Throws if the scheduler is broken. From inside a callback it does nothing, because
+   * the running call will throw.
    * @throws ERR_BLOCKSTEP_INVARIANT, ERR_BLOCKSTEP_DISPOSED
    */
   checkWhole(): void {
@@ -76,18 +81,19 @@ export class SchedulerReader {
     if (gate.isPoisoned && !gate.isBusy) gate.checkUsable();
   }
 
-  /** @internal The aborts that wait. An engine queues its own here. */
+  /** @internal The pending aborts. An engine queues its own here. */
   get aborts(): Aborts {
     return this.#calls.aborts;
   }
 
-  /** @internal Requests that were never admitted, and the rate at which they are being admitted. */
+  /** @internal Requests that were never admitted, and the rate of admissions. */
   get backlog(): Backlog {
     return this.#s.backlog;
   }
 
   /**
-   * Whether any request could be scheduled: it runs, or waits for room only and for no callback, connector or input.
+   * Whether any request could be scheduled: it runs, or waits only for room and not for a callback,
+   * connector or input.
    */
   get hasRunnable(): boolean {
     return hasRunnable(this.#s);
@@ -99,7 +105,7 @@ export class SchedulerReader {
     return withLoad.size + draining.size + quarantined.size > 0;
   }
 
-  /** What is paused: nothing, admission (`new`), or all scheduling. */
+  /** The paused part: nothing, admission (`new`), or all scheduling. */
   get pauseMode(): 'none' | 'new' | 'all' {
     return this.#s.pauseMode;
   }
@@ -114,31 +120,32 @@ export class SchedulerReader {
     return this.#s.queues.waiting.length;
   }
 
-  /** Number of requests in `skipped`: they wait for something else, or were passed over. */
+  /** Number of requests in `skipped`: they wait for other events, or were passed over. */
   get numSkipped(): number {
     return this.#s.queues.numSkipped;
   }
 
   /**
-   * Number of unfinished requests that a step could bring further (vLLM `get_num_unfinished_requests`); 0 while all is
-   * paused.
+   * Number of unfinished requests that a step could advance (vLLM `get_num_unfinished_requests`); 0
+   * while all is paused.
    */
   get numUnfinished(): number {
     return numUnfinished(this.#s);
   }
 
   /**
-   * Whether a step can still change anything: there are requests, plans in flight, rows or ids that were not reported
-   * yet, finished requests whose blocks a transfer uses, aborts that wait, or pending work of the connector. Sessions
-   * that wait for input and quarantined requests do not count: when only they are left, step again at `nextDeadline`.
+   * Whether a step can still change anything. This is so with requests, plans in flight, unreported
+   * rows or ids, and finished requests whose blocks a transfer uses. Pending aborts and pending
+   * work of the connector count too. Sessions that wait for input and quarantined requests do not
+   * count: when only they are left, step again at `nextDeadline`.
    */
   hasWork(): boolean {
     return this.#calls.gate.during(() => hasWork(this.#s)) || this.#calls.aborts.size > 0;
   }
 
   /**
-   * The earliest deadline of any request, in milliseconds on the scheduler's clock; Infinity without one. A `schedule`
-   * from then on carries it out.
+   * The earliest deadline of any request, in milliseconds on the scheduler's clock; Infinity
+   * without one. A `schedule` after that time enforces it.
    */
   get nextDeadline(): number {
     return this.#s.deadlines.next;
@@ -156,27 +163,37 @@ export class SchedulerReader {
     return this.#s.incarnation(handle);
   }
 
-  /** @internal The place in line of a request that waits to be admitted. Looks at a bounded number of requests. */
+  /**
+   * @internal The place in line of a request that waits to be admitted. Examines a bounded number
+   * of requests.
+   */
   placeInLine(request: Request): PlaceInLine {
     return placeInLine(this.#s, request);
   }
 
-  /** @internal Blocks that must be free for a waiting request to be admitted, by KV cache group; see there. */
+  /**
+   * @internal Blocks that must be free for a waiting request to be admitted, by KV cache group; see
+   * `freeBlocksToAdmit`.
+   */
   freeBlocksToAdmit(request: Request): ArrayLike<number> | null {
     return freeBlocksToAdmit(this.#s, request);
   }
 
-  /** @internal Blocks that were given back and wait for a step in flight; see the rule `fenceFrees`. */
+  /**
+   * @internal Blocks that were released and wait for a step in flight; see the rule `fenceFrees`.
+   */
   fencedBlocks(): number[] {
     return this.#s.fencedFrees.flatMap(({ blocks }) => [...blocks]);
   }
 
-  /** @internal Blocks that an admission leaves free beside those, because others run (`watermark`). */
+  /**
+   * @internal Further blocks that an admission leaves free while other requests run (`watermark`).
+   */
   blocksToSpare(): number {
     return blocksToSpare(this.#s);
   }
 
-  /** @internal Requests that `maxNumSeqs` lets in beside those that have a seat (`sessionSeats`). */
+  /** @internal The number of further requests that `maxNumSeqs` allows (`sessionSeats`). */
   get freeSeats(): number {
     return freeSeats(this.#s);
   }
@@ -203,8 +220,8 @@ export class SchedulerReader {
   }
 
   /**
-   * A look at all requests by where they stand, and at the blocks that they hold. Makes new lists, so its cost grows with
-   * the number of requests. Works in every state.
+   * All requests, by their containers. Makes new lists, so its cost grows with the number of
+   * requests.
    */
   inspect(): Inspection {
     return new Inspection(this.#s, () => this.#calls.gate.checkUsable());

@@ -36,13 +36,16 @@ import { replaceDrafts, setDrafts } from './update/drafts.js';
 import { checkOldest, checkUpdatedLast, failStep, update, updateTransfers } from './update/update.js';
 
 /**
- * vLLM V1's scheduler over a paged KV cache: decides per step what is computed, and takes the sampled tokens.
+ * vLLM V1's scheduler over a paged KV cache: decides what each step computes, and processes the
+ * sampled tokens.
  *
- * One step is `schedule()`, the execution of the plan by the caller, and `update(plan, result)`. Up to `pipelineDepth`
- * plans may be in flight; they are executed and updated in the order of `schedule()`. Nothing runs but what is called.
+ * One step is `schedule()`, the execution of the plan by the caller, and `update(plan, result)`. Up
+ * to `pipelineDepth` plans may be in flight; they are executed and updated in the order of
+ * `schedule()`. Nothing runs in the background.
  *
- * Callbacks (clock, grammars, connector, diagnostics subscribers) must not call back into the scheduler
- * (ERR_BLOCKSTEP_REENTRANT), except `abort`, which is then carried out before the next step.
+ * Callbacks (clock, grammars, connector, diagnostics subscribers) must not call back into the
+ * scheduler (ERR_BLOCKSTEP_REENTRANT), except `abort`, which is then carried out before the next
+ * step.
  */
 export class Scheduler extends SchedulerReader {
   readonly #calls: SchedulerCalls;
@@ -61,8 +64,8 @@ export class Scheduler extends SchedulerReader {
   /**
    * Queues a request (vLLM `add_request`). Its prompt is copied and hashed.
    * @returns its handle: slot + generation * 2^21, a safe integer that never names a later request
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; nothing was changed then, and the
-   * connector was given the transfer params back
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT; then nothing
+   * was changed, and the transfer params were returned to the connector
    */
   add(input: RequestInput): number {
     return this.#calls.enter(() => {
@@ -84,16 +87,20 @@ export class Scheduler extends SchedulerReader {
     return parseRequest(this.#s, input, newId);
   }
 
-  /** @internal Adds what `parse` gave. @throws ERR_BLOCKSTEP_BAD_ARG for a token id; nothing was changed then */
+  /**
+   * @internal Adds the result of `parse`. @throws ERR_BLOCKSTEP_BAD_ARG for a token id; then
+   * nothing was changed
+   */
   addParsed(parsed: ParsedRequest): Request {
     return this.#calls.enter(() => this.#add(parsed));
   }
 
   /**
-   * Tells the connector that no request with these transfer params comes (`SchedulerConnector.requestRefused`), so that what
-   * they name elsewhere is free: for whoever holds params that it submits to nobody. Without effect if the connector knows
-   * no such thing.
-   * @param transferParams as a result had them
+   * Tells the connector that no request with these transfer params will come
+   * (`SchedulerConnector.requestRefused`), so that the remote resources that they name can be
+   * freed. Meant for params that will not be submitted. Without effect if the connector lacks this
+   * method.
+   * @param transferParams from a request's result
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   giveBack(transferParams: Readonly<Record<string, unknown>>): void {
@@ -101,10 +108,12 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Adds a chunk to a session, a request added as `resumable`, by external id or handle. The text so far, without the
-   * last token of the last answer, and the chunk become the prompt of the next answer. A chunk that comes before the
-   * last answer has ended is queued. A chunk for a request that is no open session is skipped and counted.
-   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT if it can never fit; nothing was changed then
+   * Adds a chunk to a session, a request added as `resumable`, by external id or handle. The text
+   * so far, without the last token of the last answer, and the chunk become the prompt of the next
+   * answer. A chunk that comes before the last answer has ended is queued. A chunk for a request
+   * that is not an open session is skipped and counted.
+   * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT if it can never fit; then nothing was
+   * changed
    */
   addChunk(key: string | number, chunk: ChunkInput): ChunkOutcome {
     return this.#calls.enter(() => {
@@ -122,14 +131,14 @@ export class Scheduler extends SchedulerReader {
     return completeChunk(this.#s, request, parseChunk(chunk));
   }
 
-  /** @internal Adds what `parseChunk` gave. */
+  /** @internal Adds the result of `parseChunk`. */
   addParsedChunk(request: Request, chunk: CompleteChunk): ChunkOutcome {
     return this.#calls.enter(() => this.#addChunk(request, chunk));
   }
 
   /**
-   * Ends the input of a session: it ends with the answer to its last chunk. A session that waits for input ends now,
-   * with `abort` and, as in vLLM, without a row.
+   * Ends the input of a session: the session ends with the answer to its last chunk. A session that
+   * waits for input ends now, with `abort` and, as in vLLM, without a row.
    */
   endSession(key: string | number): EndOutcome {
     return this.#calls.enter(() => {
@@ -141,13 +150,16 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Aborts requests by external id or handle (vLLM `finish_requests`). Unknown, stale and finished ones are skipped and
-   * counted. From inside a callback the abort is only queued, and the answer is empty.
+   * Aborts requests by external id or handle (vLLM `finish_requests`). Unknown, stale and finished
+   * requests are skipped and counted. From inside a callback the abort is only queued, and the
+   * result is empty.
    *
-   * The whole list is carried out, whatever is in it. Strict mode then throws for a handle that was never given out,
-   * but not for a finished request or an unknown id: a request may end and be forgotten before its client hears of it.
+   * The whole list is always processed. Strict mode then throws for a handle that was never given
+   * out, but not for a finished request or an unknown id. The reason: a request may end and be
+   * forgotten before its client learns of it.
    * @returns external ids of the requests that ended now, in order
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither id nor handle, with nothing changed; ERR_BLOCKSTEP_ANOMALY
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is neither an id nor a handle, with nothing
+   * changed; ERR_BLOCKSTEP_ANOMALY
    */
   abort(ids: string | number | Iterable<string | number>): string[] {
     return this.#calls.aborts.byKeys(validate.parseAbortKeys(ids));
@@ -163,27 +175,31 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Plans the next step. Execute the plan unless its `totalTokens` is 0, then call `update` (or `failStep`) with it.
+   * Plans the next step. Execute the plan unless its `totalTokens` is 0, then call `update` (or
+   * `failStep`) with it.
    *
-   * Plans are updated once each, in the order of `schedule()`. An empty plan (`totalTokens` 0) may also be updated
-   * before older plans in flight, or not at all; but rows of requests that ended outside an update go out with updates
-   * only. An empty plan waits for its update until a later plan is updated; or until `schedule()` is called while
-   * `pipelineDepth` plans wait, empty ones included, and it is the oldest empty one.
+   * Plans are updated once each, in the order of `schedule()`. An empty plan (`totalTokens` 0) may
+   * also be updated before older plans in flight, or not at all. But rows of requests that ended
+   * outside an update are published only by updates. An empty plan waits for its update until a
+   * later plan is updated. It also stops waiting when it is the oldest empty plan, `pipelineDepth`
+   * plans wait, empty ones included, and `schedule()` is called.
    *
-   * A plan is valid until the `schedule()` after its update; an empty plan without one, until the second `schedule()`.
-   * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight; ERR_BLOCKSTEP_AUTHORITY where the GPU
-   * decides
+   * A plan is valid until the `schedule()` after its update; an empty plan without one, until the
+   * second `schedule()`.
+   * @throws ERR_BLOCKSTEP_PIPELINE_FULL when `pipelineDepth` plans are in flight;
+   * ERR_BLOCKSTEP_AUTHORITY where the GPU decides
    */
   schedule(): Plan {
     return this.#calls.schedule();
   }
 
   /**
-   * `schedule()`, whoever decides. With `authority: 'device'` it waits for the GPU, in turns of the event loop. Until
-   * the promise settles everything may be read, an abort is queued, `dispose` is let in, and every other change is
-   * refused (ERR_BLOCKSTEP_DECISION_PENDING).
-   * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the GPU is lost, does not
-   * answer within a minute, or decides something impossible; ERR_BLOCKSTEP_DISPOSED
+   * `schedule()` for both authorities. With `authority: 'device'` it waits for the GPU, in turns of
+   * the event loop. Until the promise settles everything may be read, an abort is queued, and
+   * `dispose` is possible. Every other change is refused (ERR_BLOCKSTEP_DECISION_PENDING).
+   * @throws by rejection what `schedule` throws; ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR if the
+   * GPU is lost, does not answer within a minute, or decides something impossible;
+   * ERR_BLOCKSTEP_DISPOSED
    */
   scheduleAsync(): Promise<Plan> {
     const { decided } = this;
@@ -207,18 +223,19 @@ export class Scheduler extends SchedulerReader {
     return repeat === null ? null : repeat.planMany(steps);
   }
 
-  /** @internal The calls of a scheduler whose plans a GPU decides; null: the host does. */
+  /** @internal The calls of a scheduler whose plans a GPU decides; null if the host does. */
   get decided(): DecidedCalls | null {
     return this.#calls instanceof DecidedCalls ? this.#calls : null;
   }
 
   /**
-   * Takes the sampled tokens of a plan (vLLM `update_from_output`): appends them, stops requests, frees their blocks.
+   * Processes the sampled tokens of a plan (vLLM `update_from_output`): appends them, stops
+   * requests, frees their blocks.
    * @param result flat, in plan order; `counts[i]` tokens of entry i
    * @param output reports of the connector's workers; see `ConnectorOutput`
    * @returns the rows for clients, valid until the next update
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless the plan is the oldest in flight, or an empty one that waits for its
-   * update; ERR_BLOCKSTEP_BAD_ARG; nothing was changed then
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless the plan is the oldest in flight, or an empty one that
+   * waits for its update; ERR_BLOCKSTEP_BAD_ARG; then nothing was changed
    */
   update(plan: Plan, result: StepResult, output?: ConnectorOutput | null): StepOutputs {
     const { repeat } = this.#calls;
@@ -238,7 +255,10 @@ export class Scheduler extends SchedulerReader {
     });
   }
 
-  /** Takes the failure of a whole step: the requests of the plan end with `error`. @throws as `update` */
+  /**
+   * Processes the failure of a whole step: the requests of the plan end with `error`. @throws as
+   * `update`
+   */
   failStep(plan: Plan, output?: ConnectorOutput | null): StepOutputs {
     return this.#calls.enter(() => {
       const s = this.#s;
@@ -250,9 +270,10 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Gives the requests of the plan scheduled last, after its update, the draft tokens to verify next (vLLM
-   * `update_draft_token_ids`); grammars cut them. Only at `pipelineDepth` 1.
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER, ERR_BLOCKSTEP_BAD_ARG; nothing was changed then
+   * Gives the requests of the plan scheduled last, after its update, the draft tokens to verify
+   * next (vLLM
+   * `update_draft_token_ids`). Grammars truncate them. Only at `pipelineDepth` 1.
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER, ERR_BLOCKSTEP_BAD_ARG; then nothing was changed
    */
   updateDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#calls.enter(() => {
@@ -264,12 +285,13 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * With `pipelineDepth` > 1: gives a plan with `pendingStructuredOutputTokens`, before it is sampled, the drafts that
-   * the step before it made. They replace the placeholders in `plan.draftTokens`; -1 stands where there is no draft or
-   * a grammar refuses it, and `plan.numInvalidDraftTokens` counts these. An entry without a grammar keeps its
-   * placeholders, uncounted, if no drafts are given for it and its request was not in the step before
+   * With `pipelineDepth` > 1: gives a plan with `pendingStructuredOutputTokens`, before it is
+   * sampled, the drafts that the previous step made. They replace the placeholders in
+   * `plan.draftTokens`. -1 marks a missing draft or one that a grammar refuses, and
+   * `plan.numInvalidDraftTokens` counts these. An entry without a grammar keeps its placeholders,
+   * uncounted, if no drafts are given for it and its request was not in the previous step
    * (`plan.needsAllTokens`).
-   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every plan before it was updated; ERR_BLOCKSTEP_BAD_ARG
+   * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every earlier plan was updated; ERR_BLOCKSTEP_BAD_ARG
    */
   replaceDraftTokens(plan: Plan, drafts: Drafts): void {
     this.#calls.enter(() => {
@@ -281,9 +303,10 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Takes reports of the connector's workers outside an update. Requests that end by them have their rows in the next
-   * update. Late, duplicate and foreign reports change nothing and are counted.
-   * @throws ERR_BLOCKSTEP_BAD_ARG; nothing was changed
+   * Processes reports of the connector's workers outside an update. Requests that end because of
+   * them have their rows in the next update. Late, duplicate and foreign reports change nothing and
+   * are counted.
+   * @throws ERR_BLOCKSTEP_BAD_ARG; then nothing was changed
    */
   updateTransfers(output: ConnectorOutput): void {
     this.#calls.enter(() => {
@@ -293,11 +316,12 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * For a peer that is gone: the caller vouches that no transfer of the connector, or of this child of it, that was
-   * begun so far reads or writes any more, because its lane was fenced or its transport torn down. All their uses of
-   * blocks end: finished requests free their blocks, quarantined ones too, and loads under way have failed.
-   * @param begunStep last step whose plan was handed to the workers; default: all. Loads of later steps, and stores of
-   * requests that ended after it, have not begun and go on
+   * For a peer that is gone. The caller guarantees that no transfer begun so far by the connector,
+   * or by this child of it, reads or writes any more. Its lane was fenced, for instance, or its
+   * transport closed. All their uses of blocks end. Finished requests free their blocks, including
+   * quarantined ones, and loads in progress have failed.
+   * @param begunStep last step whose plan was given to the workers; default: all. Loads of later
+   * steps, and stores of requests that ended after it, have not begun and continue
    * @returns number of requests of which a use ended
    */
   fenceTransfers(child?: number, begunStep: number = this.#s.step): number {
@@ -311,7 +335,7 @@ export class Scheduler extends SchedulerReader {
     });
   }
 
-  /** Forgets all cached prefixes; see `ResetResult`. Requests that run never make it throw. */
+  /** Forgets all cached prefixes; see `ResetResult`. Running requests never make it throw. */
   resetPrefixCache(options: ResetOptions = {}): ResetResult {
     return this.#calls.enter(() => {
       const parsed = validate.parseResetOptions(options);
@@ -331,10 +355,11 @@ export class Scheduler extends SchedulerReader {
   }
 
   /**
-   * Registers a use of a request's blocks, for instance by a transfer. The blocks go back only when the request has
-   * finished and every registered use has ended. A running request with a use is no victim of preemption; where a reset
-   * or a failed step or load preempts it, its blocks stay pinned. A use of kind `load` also keeps a request waiting
-   * that waits for its KV.
+   * Registers a use of a request's blocks, for instance by a transfer. The blocks are freed only
+   * when the request has finished and every registered use has ended. A running request with a use
+   * is never chosen as a victim of preemption. A reset or a failed step or load may preempt it, and
+   * its blocks then stay pinned. A use of kind `load` also keeps a request waiting that waits for
+   * its KV.
    * @param owner names the use among those of its kind, for instance by the job of a transfer
    * @returns false, and counted, if the handle is stale or the use is registered already
    */
@@ -366,7 +391,7 @@ export class Scheduler extends SchedulerReader {
     this.#calls.dispose();
   }
 
-  /** As `dispose`, at the end of a `using` block. */
+  /** Like `dispose`, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }
@@ -386,7 +411,7 @@ export class Scheduler extends SchedulerReader {
     return addChunk(s, request, chunk);
   }
 
-  /** Tells the connector that a request does not come. */
+  /** Tells the connector that a request will not come. */
   #tellRefused(input: RequestInput): void {
     const { connector } = this.#s;
     const params = connector === null || this.isBroken ? null : paramsOf(input);

@@ -1,4 +1,4 @@
-/** `blockstep/serve`: an engine as a server that speaks OpenAI's API, as a plugin of Fastify. */
+/** `blockstep/serve`: an engine as a server that speaks OpenAI's API, as a Fastify plugin. */
 
 export type { Chat, ChatTemplate } from './api/chat.js';
 export type { ChatMessage, ChatToolCall } from './api/chat-message.js';

@@ -330,4 +330,21 @@ describe('F57 a request that is larger than the pool', () => {
       expect(leftovers(driver.scheduler)).toEqual([]);
     }
   });
+
+  it('or that no step can compute is refused, and ends if it has grown so: others behind it run', () => {
+    const limits = { maxModelLen: 12, maxNumBatchedTokens: 12, draftSlots: 2, enableChunkedPrefill: false };
+    const driver = new RemoteDriver({}, { ...limits, enablePrefixCaching: false });
+    expect(codeOf(() => driver.add({ id: 'r', prompt: prompt(11), maxTokens: 1 }))).toBe(
+      'ERR_BLOCKSTEP_UNFIT',
+    );
+    const grown = driver.add({ id: 'grown', prompt: prompt(9), maxTokens: 3 });
+    const next = driver.add({ id: 'next', prompt: prompt(9, 1), maxTokens: 2 });
+    driver.step();
+    driver.step();
+    driver.scheduler.resetPrefixCache({ resetRunning: true });
+    driver.run();
+    expect(driver.ends.get(grown)).toEqual(['length']);
+    expect(driver.text(grown)).toHaveLength(2);
+    expect(driver.text(next)).toEqual(driver.model.text(next, 2));
+  });
 });

@@ -76,16 +76,19 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     }
   });
 
-  it('a recorded trace is excused by a fault only from its step on, and if the reference with the fault replays it', () => {
-    const trace = readFixture('x04_shared_hit_cut');
-    const { differences } = replay(trace, makeScheduler);
-    expect(differences[0]?.path).toBe('steps[33].sched.new[0][1][0][1]');
-    expect(faultIn(trace, differences)).toMatchObject({ fault: 'G16' });
-    expect(faultIn({ ...trace, name: 'another' }, differences)).toBe(null);
-    expect(faultIn(trace, [{ ...differences[0], path: 'steps[2].upd.free' }])).toBe(null);
-    const falsified = structuredClone(trace);
-    Object.assign(falsified.steps[33].upd ?? {}, { free: 999 });
-    expect(faultIn(falsified, replay(falsified, makeScheduler).differences)).toBe(null);
+  it('with holdAllHits blocks to load into are never taken from the hits of another group', () => {
+    expect(firstOf('x04_shared_hit_cut')).toBe(null);
+    expect(firstOf('x04_shared_hit_cut', makeWith('holdAllHits'))?.path).toBe(
+      'steps[33].sched.new[0][1][0][1]',
+    );
+    const recorded = generateGroupTrace(2182, VLLM);
+    // vLLM takes block 18 for one group, and then holds it as a hit of the next one.
+    expect(replay(recorded, makeScheduler).differences).toEqual([]);
+    expect(replay(recorded, makeWith('holdAllHits')).differences[0]).toMatchObject({
+      path: 'steps[156].sched.resumed[0][1][0][0]',
+      expected: 16,
+      got: 4,
+    });
   });
 
   it.each([
@@ -93,12 +96,14 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     ['x06_late_failure_states_cut', 'lateFailure'],
     ['x07_late_failure_window_cut', 'lateFailure'],
     ['x08_foreign_failure_cut', 'foreignFailure'],
+    ['x09_partial_hits_cut', 'partialHits'],
   ])('%s is told as the fault %s', (name, fault) => {
     const trace = readFixture(name);
     const { differences } = replay(trace, makeScheduler);
     expect(faultIn(trace, differences)).toMatchObject({ fault });
     const version = trace.vllm_commit.startsWith('017e') ? '28be48fa' : '017e9f444';
     expect(faultIn({ ...trace, vllm_commit: version }, differences)).toBe(null);
+    expect(faultIn({ ...trace, name: 'another' }, differences)).toBe(null);
     expect(faultIn(trace, [{ ...differences[0], path: 'steps[9].upd' }])).toBe(null);
     expect(faultIn(trace, [{ ...differences[0], expected: 'no error', got: 'TypeError: broken' }])).toBe(
       null,
@@ -106,16 +111,5 @@ describe('faults of vLLM in recorded traces are not copied', () => {
     const falsified = structuredClone(trace);
     Object.assign(falsified.steps[0].sched ?? {}, { free: 999 });
     expect(faultIn(falsified, differences)).toBe(null);
-  });
-
-  it('blocks to load into are never taken from the hits of another group, which no list of faults has', () => {
-    const recorded = generateGroupTrace(2182, { ...VLLM, G16: true });
-    // vLLM takes block 18 for one group, and then holds it as a hit of the next one.
-    expect(replay(recorded, makeScheduler).differences[0]).toMatchObject({
-      path: 'steps[156].sched.resumed[0][1][0][0]',
-      expected: 16,
-      got: 4,
-    });
-    expect(replay(generateGroupTrace(2182, VLLM), makeScheduler).differences).toEqual([]);
   });
 });

@@ -105,7 +105,7 @@ HostConfig read_configuration(Napi::Value value) {
     throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
   }
   config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
-  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits | kDropStates | kLoadNeeded | kPromptTails);
+  config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits | kDropStates | kLoadNeeded | kPromptTails | kHoldAllHits);
   const Napi::Value retention = read_property(value, "retention");
   if (!retention.IsUndefined()) {
     config.retention = retention.IsNumber() ? integer("retention", 0, kMaxTokens)

@@ -50,6 +50,8 @@ enum GroupFix : u32 {
   // A rule, not a fault: full attention publishes the block of a prompt's last hash, even if not
   // full.
   kPromptTails = 1u << 5,
+  // Blocks are taken to load into only when the hits of all groups are held.
+  kHoldAllHits = 1u << 6,
 };
 
 }  // namespace blockstep

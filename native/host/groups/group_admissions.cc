@@ -143,6 +143,7 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
   const u32 total = asked.hit + asked.external;
   const bool hits = has_hits(index, asked.hit);
   const bool settles = hits || asked.external > 0;
+  const bool by_group = !(config_.group_fixes & kHoldAllHits);
   rows_.open(index);
   slot.row = row;
   for (u32 g = 0; g < rows_.num_groups(); ++g) {
@@ -161,20 +162,24 @@ void GroupAdmissions::open(Slot& slot, u32 row, const GroupAdmission& asked) {
     }
     facts_.log().open_row(rows_.row_of(slot, g), ids_.data(), part.length);
     exchange_.control(kGroupHits, g) = static_cast<std::int32_t>(part.length);
+    if (by_group && asked.external > 0) take_loaded(slot, g, total);
   }
   if (asked.external == 0) return;
-  for (u32 g = 0; g < rows_.num_groups(); ++g) {
-    GroupPart& part = rows_.part(index, g);
-    const u32 size = rows_.group(g).block_size;
-    const u32 places = (total + size - 1) / size;
-    // No tokens are loaded if no later token needs them.
-    const bool whole = rows_.skipped(g, total) > 0 || (config_.group_fixes & kLoadNeeded);
-    const bool needless = whole && rows_.skipped_tokens(g, total) == total;
-    if (needless || places <= part.length) continue;
-    facts_.log().extend(rows_.row_of(slot, g), places - part.length);
-    part.length = places;
-  }
+  for (u32 g = 0; !by_group && g < rows_.num_groups(); ++g) take_loaded(slot, g, total);
   facts_.log().cut();
+}
+
+/// Takes the blocks to load into: those behind the hits, for the first `total` tokens.
+void GroupAdmissions::take_loaded(const Slot& slot, u32 g, u32 total) {
+  GroupPart& part = rows_.part(rows_.index_of(slot), g);
+  const u32 size = rows_.group(g).block_size;
+  const u32 places = (total + size - 1) / size;
+  // No tokens are loaded if no later token needs them.
+  const bool whole = rows_.skipped(g, total) > 0 || (config_.group_fixes & kLoadNeeded);
+  const bool needless = whole && rows_.skipped_tokens(g, total) == total;
+  if (needless || places <= part.length) return;
+  facts_.log().extend(rows_.row_of(slot, g), places - part.length);
+  part.length = places;
 }
 
 /// Reports the blocks that the request found, run by run.

@@ -82,6 +82,7 @@ class GroupAdmissions {
   void tell_reused(const Slot& slot);
   bool make_room(Slot& slot, const Reach& reach, const GroupAdmission& asked);
   void open(Slot& slot, u32 row, const GroupAdmission& asked);
+  void take_loaded(const Slot& slot, u32 g, u32 total);
   void grow(Slot& slot, const Reach& reach, bool opened);
 
   const HostConfig& config_;

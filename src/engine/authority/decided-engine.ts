@@ -10,11 +10,12 @@ import { PendingRound } from './pending-round.js';
 type Deciding = NonNullable<Scheduler['decided']>;
 
 /**
- * The state of an engine whose plans a GPU decides. A client's call that changes something first carries the round that waits to its
- * end, in place, so that the call never meets a half-made plan: a GPU decides in microseconds.
+ * The state of an engine whose plans a GPU decides. A client's call that changes something first
+ * completes the pending round, in place, so that the call never meets a half-made plan. The wait is
+ * short: a GPU decides in microseconds.
  */
 class DecidedState extends EngineState {
-  /** The round whose plan is not decided yet; null = no such round. */
+  /** The round whose plan is not decided yet; null = none. */
   round: PendingRound | null = null;
 
   override checkUsable(): void {
@@ -32,7 +33,7 @@ class DecidedState extends EngineState {
   }
 }
 
-/** The rounds of such an engine: the event loop goes on while the plan is decided. */
+/** The rounds of such an engine. The event loop continues while the plan is decided. */
 class DecidedSteps extends StepLoop {
   readonly #e: DecidedState;
 
@@ -88,7 +89,7 @@ class DecidedRunLoop extends RunLoop {
   readonly #steps: DecidedSteps;
   /** A turn waits for the GPU. */
   #turning = false;
-  /** Another turn was asked for while one waited. */
+  /** Another turn was requested while one waited. */
   #missed = false;
 
   constructor(e: DecidedState, steps: DecidedSteps, health: HealthWatch, afterTurn: () => number) {
@@ -102,7 +103,7 @@ class DecidedRunLoop extends RunLoop {
     else void this.#turn();
   }
 
-  /** As the turn of a host that decides. */
+  /** Like the turn of an engine whose host decides. */
   async #turn(): Promise<void> {
     this.#turning = true;
     let report: StepReport | null = null;
@@ -122,13 +123,13 @@ class DecidedRunLoop extends RunLoop {
   }
 }
 
-/** The parts of an engine, where the host decides. */
+/** The parts of an engine where the host decides. */
 const HOST = { State: EngineState, Steps: StepLoop, Loop: RunLoop };
 
-/** Each of these is given the others of its kind. */
+/** Each of these is constructed with the other parts of this kind. */
 const DECIDED = { State: DecidedState, Steps: DecidedSteps, Loop: DecidedRunLoop } as unknown as typeof HOST;
 
-/** The classes of the parts of an engine: the one door to a GPU that decides. */
+/** The classes of the parts of an engine. No other code selects between host and GPU. */
 export function partsOf(isDecided: boolean): typeof HOST {
   return isDecided ? DECIDED : HOST;
 }

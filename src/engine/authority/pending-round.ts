@@ -2,8 +2,9 @@ import type { Plan } from '../../scheduler/plan/plan.js';
 import type { StepReport } from '../loop/step-loop.js';
 
 /**
- * A round whose plan the GPU has not decided yet. The first of two callers carries the round to its end: whoever awaits it, or a
- * client's call that changes something.
+ * A round whose plan the GPU has not decided yet. Two kinds of callers can complete it: the one
+ * that awaits the round, or a client's call that changes something. The first caller completes the
+ * round.
  */
 export class PendingRound {
   readonly #decided: () => Plan;
@@ -20,14 +21,19 @@ export class PendingRound {
     this.#rest = rest;
   }
 
-  /** Carries the round to its end, if nobody has done so. @returns the report of the round @throws what the round throws */
+  /**
+   * Completes the round, unless another caller has done so. @returns the report of the round
+   * @throws what the round throws
+   */
   finish(): StepReport {
     const plan = this.#decided();
     this.#ended ??= this.#end(plan);
     return this.#ended();
   }
 
-  /** `finish`, for a caller other than the one that awaits the round: errors are left to the latter. */
+  /**
+   * `finish`, for a caller that does not await the round. Errors are left to the caller that does.
+   */
   tryToFinish(): void {
     try {
       this.finish();

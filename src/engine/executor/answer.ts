@@ -11,17 +11,22 @@ const NO_BLOCKS: readonly unknown[] = [];
 const NO_FAULTS: readonly unknown[] = [];
 const NO_WRONG: ReadonlyMap<Request, string> = new Map();
 
-/** An executor's answer, read and checked once. Its arrays lie over memory whose size cannot change. */
+/**
+ * An executor's answer, read and checked once. Its arrays refer to memory whose size cannot change.
+ */
 export interface ParsedAnswer {
-  /** The rows of the step, wrong ones turned into failed ones; null: the answer cannot be used, and the step fails. */
+  /**
+   * The rows of the step, with wrong rows turned into failed rows. Null: the answer cannot be used,
+   * and the step fails.
+   */
   readonly result: ParsedResult | null;
-  /** Why it cannot be used. */
+  /** Why the answer cannot be used. */
   readonly error: unknown;
-  /** One value for each token of the result; null if there are none, or wrong ones. */
+  /** One value for each token of the result; null if there are none, or if they are wrong. */
   readonly extras: readonly unknown[] | null;
-  /** What was wrong with the row of each request, in words. */
+  /** What was wrong with the row of each request, as text. */
   readonly wrong: ReadonlyMap<Request, string>;
-  /** What else is wrong, and does no harm. */
+  /** Further errors that do no harm. */
   readonly faults: readonly unknown[];
   /** Not checked yet; see `parseDrafts`. */
   readonly drafts: unknown;
@@ -30,8 +35,9 @@ export interface ParsedAnswer {
 }
 
 /**
- * Reads an answer and checks it. A wrong row fails alone if the counts tell which tokens belong to the others. Never throws. A wrong row
- * is not reported if its request has ended meanwhile or its outputs are dropped anyway, so aborts have to be carried out before.
+ * Reads an answer and checks it. A wrong row fails alone if the counts tell which tokens belong to
+ * the others. Never throws. A wrong row is not reported if its request has already ended or its
+ * outputs are dropped anyway. So aborts must be carried out before this call.
  */
 export function parseAnswer(plan: Plan, answer: unknown): ParsedAnswer {
   try {
@@ -57,7 +63,7 @@ function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
   const { tokens, counts, errors, drafts, extras, lostBlocks } = answer as Record<string, unknown>;
   checkFlatFields(answer, tokens, counts);
-  // Getters of these lists run here, before the check: they might change what was checked.
+  // Getters of these lists run here, before the check, because they might change what was checked.
   const list = copyOf(extras);
   const lost = parseLost(lostBlocks);
   const result = readRows(plan.numRequests, { tokens, counts, errors } as StepResult);
@@ -174,13 +180,13 @@ function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length === 0 && most > 0) return 'it brought no token and no error, though one was due';
   const bad = tokens.find((token) => token < 0 || token > TOKEN_MAX);
   if (bad === undefined) return null;
-  // A model that is given an unknown token often returns that token.
+  // A model that receives an unknown token often returns that token.
   const hint =
     bad === -1 ? '; -1 in inputIds stands for a token that a step in flight makes: use InputBatch' : '';
   return `it brought the token ${bad}, expected 0 to ${TOKEN_MAX}${hint}`;
 }
 
-/** Why the counts do not tell which tokens belong to which row; null: they do. */
+/** Why the counts do not tell which tokens belong to which row; null if they do. */
 function layoutFault(n: number, { tokens, counts }: StepResult): Error | null {
   let total = 0;
   for (let i = 0; i < n; i++) {

@@ -2,7 +2,7 @@ import type { GroupTables, StepTables } from '../../core/tables.js';
 import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan } from './executor.js';
 
-/** Stands in a place of a row that holds nothing. */
+/** Marks a place of a row that holds no block. */
 const NULL_BLOCK = 0;
 
 /** A prefix cache hit on a block that another entry computes in the same step. */
@@ -18,12 +18,13 @@ export interface HitInStep {
 }
 
 /**
- * The hits of a plan on blocks that the same step computes, ordered by entry and then by `index`. They matter to a model that computes
- * entries one after the other: it computes the providers first. A model that writes the KV of the whole batch before it reads any KV
- * can ignore them.
+ * The hits of a plan on blocks that the same step computes, ordered by entry and then by `index`.
+ * They matter to a model that computes entries one after the other: it must compute the providers
+ * first. A model that writes the KV of the whole batch before it reads any KV can ignore them.
  * @param tables the tables of the plan, on the host
- * @param blockSize tokens per block, of the KV cache group that is asked for
- * @param group the KV cache group, by its index in `tables.groups`. Places of its rows that hold nothing are no hits. Default 0
+ * @param blockSize tokens per block of the KV cache group
+ * @param group the KV cache group, by its index in `tables.groups`. Empty places of its rows are
+ * not hits. Default 0
  */
 export function computedInStep(
   plan: ExecutorPlan,

@@ -8,10 +8,11 @@ import {
 import type { RuledConfig } from '../../scheduler/options/options.js';
 
 /**
- * Refuses a scheduler whose KV cache groups are not those that its executor was made for. Which group belongs to a drafter does not matter: it
- * decides hits, and not where KV lies.
- * @param made the limit `kvGroups`; undefined: the executor says nothing of groups
- * @throws ERR_BLOCKSTEP_BAD_ARG with both lists; or for a limit that cannot be groups of this scheduler
+ * Refuses a scheduler whose KV cache groups differ from those that its executor was made for. It
+ * does not matter which group belongs to a drafter: that decides hits, and not where KV lies.
+ * @param made the limit `kvGroups`; undefined if the executor gives none
+ * @throws ERR_BLOCKSTEP_BAD_ARG with both lists; or for a limit that cannot be the groups of this
+ * scheduler
  */
 export function refuseOtherGroups(
   made: readonly KvGroupOptions[] | null | undefined,
@@ -26,7 +27,7 @@ export function refuseOtherGroups(
     throw badArgument('kvGroups', given, `${expected}, which the executor was made for`);
 }
 
-/** What an executor must know of groups, as text. */
+/** The properties of groups that an executor depends on, as text. */
 function describe(groups: KvGroups | null): string {
   return groups === null ? 'none' : groups.list.map(describeGroup).join(' + ');
 }

@@ -5,37 +5,39 @@ import type { KvGroupOptions } from '../../scheduler/options/kv-groups.js';
 import { DEFAULT_LIMITS, type SchedulerOptions } from '../../scheduler/options/options.js';
 
 /**
- * The sizes that an executor was made for, and the most that it can do. An absent limit means no limit. An engine option that was
- * not given follows the limit.
+ * The sizes that an executor was made for, and its maxima. An absent limit means no limit. An
+ * engine option that was not given follows the limit.
  */
 export interface ExecutorLimits {
-  /** Number of blocks of the KV pool: exactly as many as the executor has memory for. */
+  /** Number of blocks of the KV pool: exactly the number that the executor has memory for. */
   readonly numBlocks?: number;
   /** Tokens per block, exactly. */
   readonly blockSize?: number;
   /**
-   * The KV cache groups, exactly and in their order, as the option of an engine names them; null: none, which is one list of blocks for each
-   * request. An executor that does not give this limit runs with whatever groups the engine has. `eagle` of a group is ignored.
+   * The KV cache groups, exactly and in their order, in the form of the engine's option. Null: no
+   * groups, which means one list of blocks for each request. An executor without this limit runs
+   * with any groups. `eagle` of a group is ignored.
    */
   readonly kvGroups?: readonly KvGroupOptions[] | null;
-  /** Most requests in one plan. */
+  /** The maximum number of requests in one plan. */
   readonly maxNumSeqs?: number;
-  /** Most tokens in one plan. */
+  /** The maximum number of tokens in one plan. */
   readonly maxNumBatchedTokens?: number;
-  /** Most tokens of one request, prompt and output. */
+  /** The maximum number of tokens of one request, prompt and output together. */
   readonly maxModelLen?: number;
   /**
-   * true: `maxNumSeqs`, `maxNumBatchedTokens` and `maxModelLen` must be exactly the engine's, since the executor reads tables of one
-   * shape only. Default false.
+   * true: `maxNumSeqs`, `maxNumBatchedTokens` and `maxModelLen` must equal the engine's exactly,
+   * because the executor reads tables of one shape only. Default false.
    */
   readonly fixedShape?: boolean;
-  /** Most steps in flight. */
+  /** The maximum number of steps in flight. */
   readonly pipelineDepth?: number;
-  /** Most draft tokens of one request in one step. */
+  /** The maximum number of draft tokens of one request in one step. */
   readonly numSpeculativeTokens?: number;
   /**
-   * Whether the KV of single positions can be discarded and shared. A recurrent model says false, since its state only moves on:
-   * then the engine has no draft tokens, prefix cache, connector or sessions (`resumable`). Default true.
+   * Whether the KV of single positions can be discarded and shared. A recurrent model sets this to
+   * false, because its state cannot go back. The engine then has no draft tokens, prefix cache,
+   * connector or sessions (`resumable`). Default true.
    */
   readonly canRollBack?: boolean;
 }
@@ -79,7 +81,10 @@ export function parseLimits(limits: unknown): ExecutorLimits {
   return parsed;
 }
 
-/** A copy of the groups. What they say is checked with the options of the scheduler, on which their defaults depend. */
+/**
+ * A copy of the groups. Their content is checked with the options of the scheduler, because their
+ * defaults depend on these.
+ */
 function parseGroups(value: unknown): readonly KvGroupOptions[] | null {
   if (value === null) return null;
   if (!Array.isArray(value) || !value.every(isObject))
@@ -88,9 +93,9 @@ function parseGroups(value: unknown): readonly KvGroupOptions[] | null {
 }
 
 /**
- * The options of a scheduler whose executor has these limits. An option that was not given becomes the size that the executor was made
- * for, or the smaller of the default and the executor's limit. Each option is read once, here. The scheduler refuses options of a
- * wrong type.
+ * The options of a scheduler whose executor has these limits. An option that was not given becomes
+ * the executor's exact size, or the smaller of the default and the executor's limit. Each option is
+ * read once, here. The scheduler refuses options of a wrong type.
  * @throws ERR_BLOCKSTEP_BAD_ARG for an option that the executor cannot serve
  */
 export function limited(options: SchedulerOptions, limits: ExecutorLimits): SchedulerOptions {

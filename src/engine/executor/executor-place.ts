@@ -24,7 +24,8 @@ export function parsePlace(device: unknown = 'cpu', stream: unknown = null): Exe
 }
 
 /**
- * The options of a scheduler that follows its executor: `device` and `stream` become the executor's.
+ * The options of a scheduler on the device of its executor: `device` and `stream` become the
+ * executor's.
  * @throws ERR_BLOCKSTEP_BAD_ARG for options that name another device or stream
  */
 export function placed(options: SchedulerOptions, place: ExecutorPlace | null): SchedulerOptions {

@@ -5,11 +5,11 @@ import { EntryKind } from '../../scheduler/plan/plan.js';
 import type { ExecutorPlan, ExecutorResult } from './executor.js';
 import { SequenceTail } from './sequence-tail.js';
 
-/** What a model needs of one KV cache group for a step. */
+/** The inputs of one KV cache group for a step. */
 export interface GroupInputs {
   /**
-   * [numTokens] slot of each token's KV in the group: block * blockSize + offset, with the group's `blockSize`. -1: the token's place holds
-   * nothing, so nothing is written.
+   * [numTokens] slot of each token's KV in the group: block * blockSize + offset, with the group's
+   * `blockSize`. -1: the token's place holds no block, so nothing is written.
    */
   readonly slots: Float64Array;
 }
@@ -20,13 +20,19 @@ export interface StepInputs {
   readonly numRequests: number;
   /** Tokens of all entries together, drafts included. */
   readonly numTokens: number;
-  /** [numTokens] token ids, all of them known: tokens sampled by earlier steps, and drafts, are filled in. */
+  /**
+   * [numTokens] token ids, all of them known: tokens sampled by earlier steps, and drafts, are
+   * filled in.
+   */
   readonly tokens: Int32Array;
   /** [numTokens] position of each token in its request's text. */
   readonly positions: Int32Array;
   /** [numTokens] slot of each token's KV in the KV memory: block * blockSize + offset; with `kvGroups` in the first group. */
   readonly slots: Float64Array;
-  /** The slots in each KV cache group, in the order of `StepTables.groups`; those above are the first group's. */
+  /**
+   * The slots in each KV cache group, in the order of `StepTables.groups`. The field `slots` is
+   * that of the first group.
+   */
   readonly groups: readonly GroupInputs[];
   /** [numRequests + 1] index of each entry's first token; the last value is `numTokens`. */
   readonly queryStart: Int32Array;
@@ -34,7 +40,10 @@ export interface StepInputs {
   readonly numComputed: Int32Array;
   /** [numRequests] how many of the entry's last tokens are drafts to be verified. */
   readonly numDrafts: Int32Array;
-  /** [numRequests] 1: the entry samples a token behind its last token that is no draft, and one more for every accepted draft. */
+  /**
+   * [numRequests] 1: the entry samples a token after its last token that is not a draft, and one
+   * more for every accepted draft.
+   */
   readonly samples: Uint8Array;
 }
 
@@ -64,25 +73,34 @@ class Inputs implements StepInputs {
 }
 
 /**
- * Turns plans that were made ahead into the true inputs of the model, as vLLM's InputBatch does for its model runner.
+ * Turns plans that were made ahead into the true inputs of the model, as vLLM's InputBatch does for
+ * its model runner.
  *
- * With `pipelineDepth` 2 or 3, a plan is made while earlier steps run. Tokens that those steps will sample stand as -1 in the plan's
- * `inputIds`. With drafts, the plan's `numComputedTokens` and `slotMapping` count drafts as accepted that may be rejected. Only the
- * executor knows which drafts were accepted. So this class finds the true positions of a plan's tokens from the executor's own
+ * With `pipelineDepth` 2 or 3, a plan is made while earlier steps run. Tokens that those steps will
+ * sample appear as -1 in the plan's `inputIds`. With drafts, the plan's `numComputedTokens` and
+ * `slotMapping` count drafts as accepted that may be rejected. Only the executor knows which drafts
+ * were accepted. So this class finds the true positions of a plan's tokens from the executor's own
  * answers. At depth 1, tables and inputs are the same.
  *
- * Use it for each step in order, when all earlier steps were sampled: `prepare`, compute, `sampled`. The plan and its tables stay
- * readable until the step is answered, so nothing is copied. Nothing is allocated per request and step.
+ * Use it for each step in order, when all earlier steps were sampled: `prepare`, compute,
+ * `sampled`. The plan and its tables stay readable until the step is answered, so nothing is
+ * copied. Nothing is allocated per request and step.
  */
 export class InputBatch {
-  /** Only shown: tables say the block size of each group themselves. */
+  /** Only for display: the tables contain the block size of each group. */
   readonly #blockSize: number;
   readonly #sequences = new Map<number, SequenceTail>();
   #inputs = new Inputs(0, 0, 1);
-  /** [entry of the last prepared step] the position behind the entry's last token that is no draft. */
+  /**
+   * [entry of the last prepared step] the position after the entry's last token that is not a
+   * draft.
+   */
   #ends = new Int32Array(0);
 
-  /** @param blockSize the engine's tokens per block; with `kvGroups` those of the groups count, which stand in the tables. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * @param blockSize the engine's tokens per block. With `kvGroups` the block sizes of the groups
+   * apply, which are in the tables. @throws ERR_BLOCKSTEP_BAD_ARG
+   */
   constructor({ blockSize }: { blockSize: number }) {
     this.#blockSize = checkInteger('blockSize', blockSize, 1, 2 ** 16);
   }
@@ -93,8 +111,9 @@ export class InputBatch {
   }
 
   /**
-   * The inputs of a step. After a failed step the request of an entry has ended, and its answer will be dropped: such an entry has no
-   * tokens if its text is unknown, or computes its last known token again.
+   * The inputs of a step. After a failed step the request of an entry has ended, and its answer
+   * will be dropped. Such an entry has no tokens if its text is unknown, or computes its last known
+   * token again.
    * @returns arrays that are valid until the next call
    */
   prepare(plan: ExecutorPlan, tables: StepTables): StepInputs {
@@ -146,15 +165,15 @@ export class InputBatch {
     const isAdmitted = plan.kinds[i] !== EntryKind.running;
     sequence.place(tables.inputIds, from, count, planned, isAdmitted, samples);
     const end = samples ? sequence.length : Math.min(sequence.computed + count, sequence.length);
-    // A plan may have counted drafts as tokens that were rejected meanwhile. If no token is left to compute, the last one is computed
-    // again, to sample from it.
+    // A plan may have counted drafts as tokens that have since been rejected. If no token is left
+    // to compute, the last one is computed again, to sample from it.
     const first = samples && sequence.computed >= end ? end - 1 : sequence.computed;
     this.#ends[i] = end;
     inputs.numComputed[i] = first;
     inputs.numDrafts[i] = 0;
     inputs.samples[i] = samples ? 1 : 0;
-    // An earlier step was never computed here if there is more to compute than the plan has tokens, or if the first token stands
-    // further back than rejected drafts can explain.
+    // An earlier step was never computed here if there is more to compute than the plan has tokens.
+    // The same holds if the first token is further back than rejected drafts can explain.
     const fits = first >= 0 && end - first <= Math.max(count, 1) && planned - first <= this.#surplus(plan);
     const isKnown = fits && this.#putTokens(tables, i, sequence, first, end, planned);
     if (!isKnown) {
@@ -166,7 +185,10 @@ export class InputBatch {
     if (samples) inputs.numDrafts[i] = this.#putDrafts(plan, tables, i, sequence, end);
   }
 
-  /** Most positions that a plan can be ahead of the truth: the drafts of two steps in flight, and a last token computed again. */
+  /**
+   * The maximum number of positions by which a plan can be ahead of the truth. They are the drafts
+   * of two steps in flight, and a last token computed again.
+   */
   #surplus({ maxDrafts }: ExecutorPlan): number {
     return 2 * maxDrafts + 1;
   }
@@ -191,7 +213,8 @@ export class InputBatch {
   }
 
   /**
-   * Puts the drafts to verify into the inputs: the plan's, or the executor's own where the plan was made before the drafts.
+   * Puts the drafts to verify into the inputs: the plan's drafts, or the executor's own if the plan
+   * was made before them.
    * @returns the number of drafts
    */
   #putDrafts(

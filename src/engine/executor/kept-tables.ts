@@ -5,10 +5,12 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { PlanTables } from './executor-tables.js';
 
 /**
- * The tables of a step that is kept back, with the tokens of every entry readable until the step is executed. The gathered tables stay
- * as they are. But `readTokens` reads by slot, and a request may end meanwhile and give its slot to another. So the tokens of admitted
- * requests are copied now. The tokens of a running request are copied by the scheduler if the request ends (`Plan.keptTokens`), which
- * is rare. The single set of tables on a GPU stays as well: nothing is planned, and so nothing gathered, behind a step kept back.
+ * The tables of a step that is kept back, with the tokens of every entry readable until the step is
+ * executed. The gathered tables stay as they are. But `readTokens` reads by slot, and a request may
+ * end meanwhile and give its slot to another. So the tokens of admitted requests are copied now.
+ * The tokens of a running request are copied by the scheduler if the request ends
+ * (`Plan.keptTokens`), which is rare. The single set of tables on a GPU stays as well: nothing is
+ * planned, and so nothing gathered, after a step that is kept back.
  */
 export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Core): T {
   const kept = new Map<number, Int32Array>();
@@ -29,7 +31,8 @@ export function keepTables<T extends PlanTables>(plan: Plan, tables: T, core: Co
 
 /**
  * Reads tokens from the scheduler's state.
- * @throws ERR_BLOCKSTEP_BAD_SLOT if the request has ended: its slot may be another's by now
+ * @throws ERR_BLOCKSTEP_BAD_SLOT if the request has ended, because its slot may belong to another
+ * by now
  */
 function readLive(plan: Plan, tables: PlanTables, entry: number, from: number, out: Int32Array): number {
   const request = entry < plan.numRequests ? plan.requests[entry] : undefined;

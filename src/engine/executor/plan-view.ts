@@ -7,8 +7,8 @@ import type { ExecutorPlan, ExecutorRequest } from './executor.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * The copy of a plan that the executor is given. The scheduler applies the answer by its own plan. So anything that an executor writes
- * into the copy, by mistake or late, leaves the scheduler's plan as it was.
+ * The copy of a plan that the executor receives. The scheduler applies the answer by its own plan.
+ * So anything that an executor writes into the copy leaves the scheduler's plan unchanged.
  */
 class PlanView implements ExecutorPlan {
   step = -1;
@@ -126,8 +126,8 @@ class PlanView implements ExecutorPlan {
 }
 
 /**
- * The blocks that the executor is to zero. What a load of this plan fills it must leave alone: the load is over by then, or in progress, and
- * fills whole blocks.
+ * The blocks that the executor must zero. A block that a load of this plan fills must not be
+ * zeroed. The load has ended by then, or is in progress, and fills whole blocks.
  */
 function blocksToZero({ loadedBlocks, syncLoads }: Plan, taken: Int32Array): Int32Array | null {
   if (loadedBlocks.length + syncLoads.length === 0) return taken.slice();

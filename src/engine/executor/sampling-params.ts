@@ -1,50 +1,75 @@
 /**
- * How the tokens of a request are picked, under the names of OpenAI's and vLLM's APIs. The server of an engine gives it to the executor as
- * `ExecutorRequest.params`, and so may any client. What is absent was not said: it is as if it had the neutral value that stands here.
+ * How the tokens of a request are sampled, under the names of OpenAI's and vLLM's APIs. The server
+ * of an engine passes them to the executor as `ExecutorRequest.params`, and any client may do so.
+ * An absent parameter has the neutral value given here.
  */
 export interface SamplingParams {
-  /** 0: always the most likely token. Up to 2; neutral is 1, which leaves the model's probabilities as they are. */
+  /**
+   * 0: always the most likely token. Up to 2; neutral is 1, which leaves the model's probabilities
+   * unchanged.
+   */
   readonly temperature?: number;
-  /** Keeps the most likely tokens that have this share of the probability together, from 0 to 1; neutral is 1. */
+  /**
+   * Keeps the most likely tokens that together have this share of the probability, from 0 to 1;
+   * neutral is 1.
+   */
   readonly top_p?: number;
-  /** Keeps so many most likely tokens; neutral is 0 or -1, which keeps all. */
+  /** Keeps this number of most likely tokens; neutral is 0 or -1, which keeps all. */
   readonly top_k?: number;
   /** Drops tokens with less than this share of the probability of the most likely one, from 0 to 1; neutral is 0. */
   readonly min_p?: number;
-  /** Equal seeds give equal tokens, in whatever batches; absent: a new one for each request. */
+  /** Equal seeds give equal tokens, in any batch; absent: a new seed for each request. */
   readonly seed?: number;
-  /** Taken from a token's logit for each time that it stands in the output, from -2 to 2; neutral is 0. */
+  /**
+   * Subtracted from a token's logit for each occurrence in the output, from -2 to 2; neutral is 0.
+   */
   readonly frequency_penalty?: number;
-  /** Taken from a token's logit once if it stands in the output, from -2 to 2; neutral is 0. */
+  /**
+   * Subtracted from a token's logit once if it occurs in the output, from -2 to 2; neutral is 0.
+   */
   readonly presence_penalty?: number;
-  /** Divides the logits of tokens that stand in prompt or output (multiplies those below 0), above 0 to 2; neutral is 1. */
+  /**
+   * Divides the logits of tokens that occur in prompt or output (multiplies negative logits), above
+   * 0 to 2; neutral is 1.
+   */
   readonly repetition_penalty?: number;
   /** Added to the logits of tokens, by their ids, from -100 to 100. */
   readonly logit_bias?: { readonly [token: string]: number };
-  /** Present: log-probabilities are wanted with every token, those of so many most likely tokens too, from 0 to 20. */
+  /**
+   * If present, log-probabilities are reported with every token, and also for this number of most
+   * likely tokens, from 0 to 20.
+   */
   readonly logprobs?: number;
-  /** Present: it is told how likely the tokens of the prompt are. A prefix that is found in the cache is not computed, so nothing is told of it. */
+  /**
+   * If present, receives the log-probabilities of the prompt's tokens. A cached prefix is not
+   * computed, so nothing is reported for it.
+   */
   readonly prompt_logprobs?: PromptLogprobs;
 }
 
-/** Who is told how likely the tokens of a prompt are. */
+/** Receives the log-probabilities of a prompt's tokens. */
 export interface PromptLogprobs {
-  /** Most likely tokens of which it wants to know too, from 0 to 20. */
+  /** The number of most likely tokens to report besides, from 0 to 20. */
   readonly count: number;
   /**
-   * Called before the executor answers the step, for every token but the first. A position may come again, and no order is promised.
+   * Called before the executor answers the step, for every token but the first. A position may be
+   * reported again, and the order is not defined.
    * @param position of the token in the prompt, from 1 on
    */
   add(position: number, logprobs: TokenLogprobs): void;
 }
 
 /**
- * How likely a token was: what an executor that heeds `logprobs` answers for it in `ExecutorResult.extras`. The logarithms are natural, of the
- * model's own probabilities, before temperature, penalties, biases, filters and grammar.
+ * The log-probabilities of a token: what an executor that supports `logprobs` returns in
+ * `ExecutorResult.extras`. The logarithms are natural, of the model's own probabilities, before
+ * temperature, penalties, biases, filters and grammar.
  */
 export interface TokenLogprobs {
-  /** Of the token that was picked. */
+  /** The log-probability of the sampled token. */
   readonly logprob: number;
-  /** The most likely tokens, the likeliest first: at least as many as were asked for, where the vocabulary has so many. */
+  /**
+   * The most likely tokens, the likeliest first: at least the requested number, if the vocabulary
+   * is that large.
+   */
   readonly top: readonly { readonly token: number; readonly logprob: number }[];
 }

@@ -1,9 +1,12 @@
-/** Least number of tokens kept per request: all that the steps in flight can sample, and earlier ones that may be computed again. */
+/**
+ * The minimum number of tokens kept per request: all that the steps in flight can sample, and
+ * earlier ones that may be computed again.
+ */
 const KEPT = 256;
 
 /** The end of one request's text as the executor knows it: the tokens that the executor sampled, and the drafts that it made. */
 export class SequenceTail {
-  /** Number of known tokens: the position behind the last one. */
+  /** Number of known tokens: the position after the last one. */
   length = 0;
   /** Number of leading tokens whose KV has been computed. The KV of rejected drafts does not count. */
   computed = 0;
@@ -13,10 +16,12 @@ export class SequenceTail {
   #drafts: number[] = [];
 
   /**
-   * Takes over the request's tokens from the tables of a step.
-   * @param ids the step's `inputIds`; this request has `count` of them from `from` on, -1 where a step in flight makes the token
+   * Copies the request's tokens from the tables of a step.
+   * @param ids the step's `inputIds`; this request has `count` of them from `from` on, -1 where a
+   * step in flight makes the token
    * @param planned the position of the first of these tokens, by the plan
-   * @param isAdmitted the step admits the request, with new blocks: KV computed earlier does not count
+   * @param isAdmitted the step admits the request, with new blocks: KV computed earlier does not
+   * count
    * @param samples the step samples a token of this request
    */
   place(
@@ -47,12 +52,15 @@ export class SequenceTail {
     return at >= 0 && position < this.length && at < this.#tokens.length ? this.#tokens[at] : -1;
   }
 
-  /** Draft number `index`, from 0, of those behind the last token; -1 if there is none. */
+  /** Draft number `index`, from 0, of those after the last token; -1 if there is none. */
   draftAt(index: number): number {
     return index < this.#drafts.length ? this.#drafts[index] : -1;
   }
 
-  /** Takes the tokens that a step sampled behind `end`: the accepted drafts, and one more, whose KV is not computed yet. */
+  /**
+   * Appends the tokens that a step sampled after `end`: the accepted drafts, and one more, whose KV
+   * is not computed yet.
+   */
   sampled(end: number, tokens: Int32Array, from: number, count: number): void {
     this.#cut(end);
     for (let i = 0; i < count; i++) this.#set(end + i, tokens[from + i]);
@@ -60,13 +68,13 @@ export class SequenceTail {
     this.computed = this.length - 1;
   }
 
-  /** Takes the drafts for the positions behind the last token. */
+  /** Stores the drafts for the positions after the last token. */
   drafted(tokens: Int32Array | undefined, from: number, count: number): void {
     this.#drafts.length = 0;
     for (let i = 0; i < count; i++) this.#drafts.push((tokens as Int32Array)[from + i]);
   }
 
-  /** Cuts the text off at a position: tokens from there on are forgotten. */
+  /** Truncates the text at a position: tokens from there on are forgotten. */
   #cut(end: number): void {
     this.length = end;
     if (end < this.#from) {
@@ -77,8 +85,9 @@ export class SequenceTail {
 
   #set(position: number, token: number): void {
     const at = position - this.#from;
-    // A token before the kept ones is not needed, since the tables have it. The kept tokens must stay: they may be the only record of
-    // the text's end, also for a request that is computed again.
+    // A token before the kept ones is not needed, because the tables have it. The kept tokens must
+    // stay: they may be the only record of the text's end, also for a request that is computed
+    // again.
     if (at < 0) return;
     if (at > this.#tokens.length) {
       this.#tokens.length = 0;

@@ -5,9 +5,15 @@ import type { EngineCounters } from '../state/counters.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { StepLatency } from '../state/step-times.js';
 
-/** A snapshot of an engine as plain data. Counters count since the start; gauges tell the state at this moment. */
+/**
+ * A snapshot of an engine as plain data. Counters count since the start; gauges show the present
+ * state.
+ */
 export interface EngineStats extends EngineCounters {
-  /** The scheduler's statistics. Only `finished` differs: requests stopped by their clients count as `stop` here, as `abort` there. */
+  /**
+   * The scheduler's statistics. Only `finished` differs: requests that their clients stopped count
+   * as `stop` here, and as `abort` there.
+   */
   readonly scheduler: SchedulerStats;
   /** Requests whose streams have not ended. */
   readonly streams: number;
@@ -15,7 +21,7 @@ export interface EngineStats extends EngineCounters {
   readonly readersWaiting: number;
   /** Unread tokens of streams that have not ended. */
   readonly bufferedTokens: number;
-  /** Steps in flight: planned, and their answers not taken. */
+  /** Steps in flight: planned, and not answered yet. */
   readonly stepsInFlight: number;
   /** Requests that wait to be admitted for the first time; bounded by `maxQueuedRequests`. */
   readonly queuedRequests: number;
@@ -46,7 +52,10 @@ export function readEngineStats(e: EngineState): EngineStats {
   };
 }
 
-/** The state of an engine in a few figures, for `console.log`. Calls no foreign code, not even the clock: printing changes nothing. */
+/**
+ * The state of an engine in a few figures, for `console.log`. Calls no foreign code, not even the
+ * clock, so printing changes nothing.
+ */
 export function engineFacts(e: EngineState, runs: boolean): object {
   const { numRunning, numWaiting, numSkipped, core } = e.scheduler;
   return {

@@ -10,8 +10,8 @@ interface Driver {
 }
 
 /**
- * The watches of this thread that have not ended. They are held weakly, so a watch keeps no engine alive. One `beforeExit` listener
- * serves all watches, and is removed with the last watch.
+ * The watches of this thread that have not ended. They are held weakly, so a watch keeps no engine
+ * alive. One `beforeExit` listener serves all watches, and is removed with the last watch.
  */
 const watches = new Set<WeakRef<ExitWatch>>();
 const collected = new FinalizationRegistry<WeakRef<ExitWatch>>(forget);
@@ -40,7 +40,8 @@ export class ExitWatch {
   check(): void {
     const { streams } = this.#e;
     if (streams.size === 0 || this.#driver.isDue) return;
-    // The watch ends first: in a worker thread a warning wakes the event loop, and `beforeExit` comes again.
+    // The watch ends first: in a worker thread a warning wakes the event loop, and `beforeExit` is
+    // emitted again.
     forget(this.#ref);
     const { isRunning } = this.#driver;
     const [{ request }] = streams;
@@ -62,7 +63,10 @@ function forget(ref: WeakRef<ExitWatch>): void {
   if (watches.delete(ref) && watches.size === 0) process.off('beforeExit', onBeforeExit);
 }
 
-/** The event loop is empty. Other `beforeExit` listeners go first, since they may make engines run, or end them. */
+/**
+ * The event loop is empty. Other `beforeExit` listeners run first, because they may make engines
+ * run, or end them.
+ */
 function onBeforeExit(): void {
   queueMicrotask(() => {
     for (const ref of [...watches]) ref.deref()?.check();

@@ -7,10 +7,11 @@ import { type Deadlines, NO_DEADLINE, type WaitReason } from '../../scheduler/re
 import type { EngineState } from '../state/engine-state.js';
 
 /**
- * What a request waits for and since when, in words for people; the words may change. The cost is bounded, except for an id that no
- * unfinished request has: then all finished requests whose blocks are still in use are searched.
+ * What a request waits for and since when, as text for people; the wording may change. The cost is
+ * bounded, except for an id of no unfinished request: then all finished requests whose blocks are
+ * still in use are searched.
  * @param key the request's id, or its handle
- * @param isDriven whether the engine drives itself, or somebody has made a step before
+ * @param isDriven whether the engine drives itself, or a step was made before
  * @throws ERR_BLOCKSTEP_BAD_ARG for a key that is neither
  */
 export function explain(e: EngineState, key: string | number, isDriven: boolean): string {
@@ -46,7 +47,7 @@ function timeLeft(e: EngineState, request: Request): string {
   return running.length === 0 ? '' : `; left: ${running.join(', ')}`;
 }
 
-/** Which deadline limits each kind of wait. */
+/** The deadline that limits each kind of wait. */
 const WAIT_DEADLINES: Readonly<Record<WaitReason, keyof Deadlines>> = {
   admission: 'queue',
   resumption: 'queue',
@@ -150,14 +151,17 @@ function whyNotAdmitted(e: EngineState, request: Request, { head }: PlaceInLine,
   return nextStep(e, isDriven);
 }
 
-/** Who has the seats of `maxNumSeqs`. */
+/** The holders of the `maxNumSeqs` seats. */
 function seated({ numRunning, freeSeats, config }: EngineState['scheduler']): string {
   const numIdle = config.maxNumSeqs - freeSeats - numRunning;
   const run = `${numRunning} requests run`;
   return numIdle > 0 ? `${run} and ${numIdle} sessions wait for input` : run;
 }
 
-/** Why a request in line could not be given blocks, by KV cache group where there are several; null: it could. */
+/**
+ * Why a waiting request cannot get blocks, by KV cache group where there are several; null if it
+ * could.
+ */
 function lackOf({ scheduler }: EngineState, request: Request): string | null {
   const { core, config } = scheduler;
   const needed = scheduler.freeBlocksToAdmit(request);
@@ -172,7 +176,7 @@ function lackOf({ scheduler }: EngineState, request: Request): string | null {
   return `needs ${numNeeded} free blocks${byGroup}${beside}, there are ${core.freeBlocks}`;
 }
 
-/** What a request holds, by KV cache group; empty where there is one group, or it holds nothing. */
+/** The blocks of a request by KV cache group; empty if there is one group, or if it holds none. */
 function holdings({ scheduler, disposed }: EngineState, request: Request): string {
   if (scheduler.config.kvGroups === null || disposed) return '';
   try {
@@ -183,7 +187,7 @@ function holdings({ scheduler, disposed }: EngineState, request: Request): strin
     );
     return `; holds blocks (${parts.join(', ')})`;
   } catch {
-    // The scheduler or its native code is broken, which is said elsewhere.
+    // The scheduler or its native code is broken, which is reported elsewhere.
     return '';
   }
 }

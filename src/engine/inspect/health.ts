@@ -8,22 +8,22 @@ export interface EngineHealth {
   readonly healthy: boolean;
   /** `draining` once a shutdown has begun; `broken` once the engine refuses all further work. */
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
-  /** The instance of the native state that decides the steps: the host's or the GPU's. */
+  /** Whether the host or the GPU decides the steps, on its instance of the native state. */
   readonly authority: 'host' | 'device';
-  /** Why the engine is not healthy, in words; empty if it is. */
+  /** Why the engine is not healthy, as text; empty if it is. */
   readonly reasons: readonly string[];
 }
 
-/** Failed steps in a row that make an engine unhealthy. */
+/** The number of consecutive failed steps that make an engine unhealthy. */
 const FAILING_STEPS = 3;
 
 /**
- * Watches an engine for three faults: a hung executor, several failed steps in a row, and runnable requests that are never
- * scheduled.
+ * Watches an engine for three faults: a hung executor, several consecutive failed steps, and
+ * runnable requests that are never scheduled.
  */
 export class HealthWatch {
   readonly #e: EngineState;
-  /** Empty plans in a row although a request could run. */
+  /** Consecutive empty plans although a request could run. */
   #stalledSteps = 0;
   #stalledSince = 0;
   #failedSteps = 0;
@@ -42,8 +42,9 @@ export class HealthWatch {
   }
 
   /**
-   * Notes that an empty plan was made while no step is in flight. Requests that wait for an outside event do not count as stalled: each
-   * such wait has its own deadline. A lack of free blocks does count: no step is in flight that could free any.
+   * Notes that an empty plan was made while no step is in flight. Requests that wait for an
+   * external event do not count as stalled: each such wait has its own deadline. A lack of free
+   * blocks does count, because no step is in flight that could free any.
    */
   scheduledNothing(): void {
     const { scheduler, config } = this.#e;
@@ -55,7 +56,7 @@ export class HealthWatch {
     if (this.#stalledSteps === config.stallSteps) this.changed();
   }
 
-  /** Notes that the answer of a step was taken. @param error the cause, if the step failed */
+  /** Notes that the answer of a step was processed. @param error the cause, if the step failed */
   answered(error: unknown, failed: boolean): void {
     if (!failed && this.#failedSteps === 0) return;
     this.#failedSteps = failed ? this.#failedSteps + 1 : 0;

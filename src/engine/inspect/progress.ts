@@ -1,13 +1,17 @@
 import type { EngineState } from '../state/engine-state.js';
 
-/** Whether an engine gets on, for those who watch servers: `Engine.progress`. Milliseconds of the engine's clock. */
+/**
+ * Whether an engine makes progress, for monitoring: `Engine.progress`. Milliseconds of the engine's
+ * clock.
+ */
 export interface EngineProgress {
   /**
-   * For how long no step was answered although a request waits for one: since the last answer, since the oldest such request came, or since
-   * `resume`. 0 while no request can be computed, as in an engine that is idle or paused.
+   * How long no step was answered although a request waits for one: since the last answer, since
+   * the oldest such request came, or since `resume`. 0 while no request can be computed, as in an
+   * engine that is idle or paused.
    */
   readonly stillMs: number;
-  /** Since the answer of a step was taken; null before the first one. */
+  /** Milliseconds since the answer of a step was processed; null before the first. */
   readonly sinceStepMs: number | null;
 }
 

@@ -18,8 +18,8 @@ export interface AppliedAnswer {
 }
 
 /**
- * Hands the answer of the oldest step to the scheduler. Wrong rows fail alone if the counts tell which tokens belong to the other rows;
- * otherwise the whole step fails.
+ * Passes the answer of the oldest step to the scheduler. Wrong rows fail alone if the counts tell
+ * which tokens belong to the other rows; otherwise the whole step fails.
  */
 export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput | null): AppliedAnswer {
   if (step.state === 'failed') return failStep(e, step, reports);
@@ -41,7 +41,10 @@ export function applyAnswer(e: EngineState, step: Step, reports: ConnectorOutput
   return { outputs, extras, failureOf };
 }
 
-/** Hands the draft tokens of the step that was just applied to the scheduler. Drafts are hints: wrong ones are counted and dropped. */
+/**
+ * Passes the draft tokens of the step that was just applied to the scheduler. Drafts are hints:
+ * wrong drafts are counted and dropped.
+ */
 export function applyDrafts(e: EngineState, step: Step): void {
   const { pipelineDepth, numSpeculativeTokens } = e.scheduler.config;
   const drafts = step.parsed?.drafts;

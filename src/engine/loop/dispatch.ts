@@ -5,7 +5,7 @@ import { PlanViews } from '../executor/plan-view.js';
 import type { EngineState } from '../state/engine-state.js';
 import type { Step } from '../state/step.js';
 
-/** Hands steps to the executor: gathers their tables, calls `execute`, and notes the answers. */
+/** Submits steps to the executor: gathers their tables, calls `execute`, and notes the answers. */
 export class Dispatch {
   readonly #e: EngineState;
   readonly #tables: ExecutorTables;
@@ -18,8 +18,9 @@ export class Dispatch {
   }
 
   /**
-   * Gathers the tables of a step. To be called right after the plan was made, also for a step that is kept back: its rows of the KV
-   * table may be freed later. A failure here fails the step when it is executed.
+   * Gathers the tables of a step. Call this right after the plan was made, also for a step that is
+   * kept back: its rows of the KV table may be freed later. A failure here fails the step when it
+   * is executed.
    */
   gather(step: Step): void {
     try {
@@ -34,7 +35,7 @@ export class Dispatch {
     if (step.tables !== null) step.tables = keepTables(step.plan, step.tables, this.#e.scheduler.core);
   }
 
-  /** Has the executor compute the step. Never throws: an error of the executor fails the step. */
+  /** Submits the step to the executor. Never throws: an error of the executor fails the step. */
   execute(step: Step): void {
     step.state = 'pending';
     step.submittedAt = this.#e.now();
@@ -60,7 +61,10 @@ export class Dispatch {
     }
   }
 
-  /** Awaits an answer by a promise of our own: the executor's thenable may settle twice, call back at once, or throw in `then`. */
+  /**
+   * Awaits an answer by a promise of the engine's own. The executor's thenable may settle twice,
+   * call back at once, or throw in `then`.
+   */
   #follow(step: Step, answer: unknown, then: (...callbacks: unknown[]) => unknown): void {
     const promise = new Promise((resolve, reject) => {
       Reflect.apply(then, answer, [resolve, reject]);
@@ -85,7 +89,7 @@ export class Dispatch {
   }
 }
 
-/** The method `then` of an answer; null for an answer that is no promise. */
+/** The method `then` of an answer; null if the answer is not a promise. */
 function thenOf(answer: unknown): ((...callbacks: unknown[]) => unknown) | null {
   if (typeof answer !== 'object' && typeof answer !== 'function') return null;
   const then: unknown = (answer as { then?: unknown } | null)?.then;

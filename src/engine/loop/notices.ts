@@ -7,9 +7,9 @@ import type { EngineState } from '../state/engine-state.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * The ends and preemptions of requests that the executor has to hear of. Empty plans never reach the executor, so their ends and
- * preemptions are added to the next plan that does. `Executor.requestsFinished` hears of each end once, also of the last ends, which
- * no plan follows.
+ * The ends and preemptions of requests that the executor must learn of. Empty plans never reach the
+ * executor, so their ends and preemptions are added to the next plan that does.
+ * `Executor.requestsFinished` receives each end once, also the last ends, which no plan follows.
  */
 export class Notices {
   readonly #e: EngineState;
@@ -21,8 +21,8 @@ export class Notices {
   #dropped: Int32Array = NO_BLOCKS;
   #forgotten: Int32Array = NO_BLOCKS;
   /**
-   * Ends that `requestsFinished` was not told yet, by the step whose plan told of them. The plans of that step and of later ones do not
-   * schedule these requests.
+   * Ends that `requestsFinished` has not received yet, by the step whose plan contained them. The
+   * plans of that step and of later steps do not schedule these requests.
    */
   #untold: { readonly step: number; readonly handles: readonly number[] }[] = [];
 
@@ -30,13 +30,16 @@ export class Notices {
     this.#e = e;
   }
 
-  /** Notes the ends named by a new plan. */
+  /** Notes the ends in a new plan. */
   planned({ step, finishedHandles: handles }: Plan): void {
     if (this.#e.config.requestsFinished === null || handles.length === 0) return;
     this.#untold.push({ step, handles });
   }
 
-  /** Keeps the ends, preemptions and blocks named by an empty plan. @returns whether it names ended or preempted requests */
+  /**
+   * Keeps the ends, preemptions and blocks in an empty plan. @returns whether it names ended or
+   * preempted requests
+   */
   keep({
     finished,
     finishedHandles,
@@ -59,7 +62,10 @@ export class Notices {
     return true;
   }
 
-  /** Adds the kept ends, preemptions and blocks to a plan for the executor. An id under which two requests ended stands there once. */
+  /**
+   * Adds the kept ends, preemptions and blocks to a plan for the executor. An id under which two
+   * requests ended appears once.
+   */
   addTo(plan: Plan): void {
     if (this.#taken.length + this.#dropped.length + this.#forgotten.length > 0) {
       plan.takenBlocks = joined(this.#taken, plan.takenBlocks);
@@ -81,8 +87,8 @@ export class Notices {
   }
 
   /**
-   * Tells the executor which requests have ended, once no step in flight has them any more. A throw or a rejection of the executor is
-   * only counted (`wrongAnswers`).
+   * Tells the executor which requests have ended, once no step in flight contains them. An error of
+   * the executor is only counted (`wrongAnswers`).
    */
   tell(): void {
     const { flight } = this.#e;
@@ -97,7 +103,7 @@ export class Notices {
     const before = enterCallee('executor.requestsFinished');
     try {
       const answer = this.#e.config.requestsFinished?.(handles);
-      // An unheard rejection would end the process.
+      // An unhandled rejection would end the process.
       if (typeof answer === 'object') Promise.resolve(answer).catch(count);
     } catch (error) {
       count(error);

@@ -5,18 +5,29 @@ import type { StepLoop, StepReport } from './step-loop.js';
 
 /** Milliseconds between two turns while there is work and none of it can be scheduled. */
 const BACKOFF_MS = 1;
-/** Most milliseconds between two turns while a deadline is open, since a user's clock may run faster than the platform's. */
+/**
+ * The maximum number of milliseconds between two turns while a deadline is open, because a user's
+ * clock may run faster than the platform's.
+ */
 const WATCH_MS = 1000;
-/** Milliseconds between two turns that ask the workers for reports of transfers while no step is due: they have no timers of their own. */
+/**
+ * Milliseconds between two turns that poll the workers for reports of transfers while no step is
+ * due. Workers have no timers of their own.
+ */
 const REPORTS_MS = 50;
 
 /**
  * Makes the engine drive itself: `Engine.run`. Owns the only timer of the engine.
  *
- * A turn takes at most one answer and fills the pipeline, then yields to the event loop, so that I/O, readers and other engines
- * get their turns. Between turns the loop waits in one of four ways: for the next turn of the event loop, if there is something to do;
- * for the executor's answer; for 1 ms, if there is work and none of it can be scheduled; for the next request, if there is no work.
- * A wait keeps the process alive while somebody waits for its outcome (`#isAwaited`); during a shutdown every wait does.
+ * A turn processes at most one answer and fills the pipeline. Then it yields to the event loop, so
+ * that I/O, readers and other engines can run. Between turns the loop waits in one of four ways:
+ * - for the next turn of the event loop, if there is something to do;
+ * - for the executor's answer;
+ * - for 1 ms, if there is work and none of it can be scheduled;
+ * - for the next request, if there is no work.
+ *
+ * A wait keeps the process alive while its outcome is awaited (`#isAwaited`); during a shutdown
+ * every wait does.
  */
 export class RunLoop {
   readonly #e: EngineState;
@@ -24,7 +35,8 @@ export class RunLoop {
   readonly #health: HealthWatch;
   /**
    * Called after every turn.
-   * @returns most milliseconds until the next turn, for which the process stays alive; Infinity = no turn due
+   * @returns the maximum number of milliseconds until the next turn, for which the process stays
+   * alive; Infinity = no turn due
    */
   readonly #afterTurn: () => number;
   protected running = false;
@@ -48,7 +60,10 @@ export class RunLoop {
     this.#afterTurn = afterTurn;
   }
 
-  /** Whether the engine drives itself, for `start` or a guest. False while the loop only comes to rest after its last guest. */
+  /**
+   * Whether the engine drives itself, for `start` or a guest. False while the loop only finishes
+   * after its last guest has left.
+   */
   get isRunning(): boolean {
     return this.running && this.#isNeeded();
   }
@@ -58,7 +73,10 @@ export class RunLoop {
     return this.#immediate !== null;
   }
 
-  /** Begins, or goes on. @returns resolves when the loop is stopped; rejects when the engine breaks; it may be ignored */
+  /**
+   * Starts the loop, or continues. @returns resolves when the loop is stopped; rejects when the
+   * engine breaks. A caller may ignore it
+   */
   start(): Promise<void> {
     this.#asked = true;
     return this.#go();
@@ -71,8 +89,9 @@ export class RunLoop {
   }
 
   /**
-   * A guest leaves. After the last guest the loop stops, unless `start` was called: in its next turn if requests of other clients are
-   * unfinished, otherwise when the steps in flight were taken and nothing is left to tell anybody.
+   * A guest leaves. After the last guest the loop stops, unless `start` was called. If requests of
+   * other clients are unfinished, it stops in its next turn. Otherwise it stops when the answers of
+   * steps in flight are processed and nothing is left to report.
    */
   leave(): void {
     this.#guests--;
@@ -121,7 +140,7 @@ export class RunLoop {
     this.turn();
   };
 
-  /** Makes the rounds of a turn. An error breaks the engine. */
+  /** Runs the rounds of a turn. An error breaks the engine. */
   protected turn(): void {
     let report: StepReport | null = null;
     try {
@@ -129,7 +148,7 @@ export class RunLoop {
       let left = this.#e.scheduler.config.pipelineDepth + 1;
       do report = this.#steps.step();
       while (report.state === 'progress' && !report.answered && this.running && --left > 0);
-      // The executor gets its next step first, so that it computes while readers have their turn.
+      // The executor gets its next step first, so that it computes while readers run.
       if (report.answered && this.running) this.#steps.step(false);
     } catch (error) {
       this.#e.breakOff(brokenBy(error));
@@ -137,7 +156,7 @@ export class RunLoop {
     this.endTurn(report);
   }
 
-  /** Ends a turn, and arranges the next one. @param report of its last round; null if it threw */
+  /** Ends a turn, and schedules the next one. @param report of its last round; null if it threw */
   protected endTurn(report: StepReport | null): void {
     const wait = this.#afterTurn();
     if (!this.running) return;
@@ -146,7 +165,7 @@ export class RunLoop {
     else this.#rest(report, wait);
   }
 
-  /** Arranges the next turn. */
+  /** Schedules the next turn. */
   #rest(report: StepReport, wait: number): void {
     const { state } = report;
     this.#stalledTurns = state === 'stalled' ? this.#stalledTurns + 1 : 0;
@@ -159,7 +178,8 @@ export class RunLoop {
     if (state === 'stalled' || (state === 'waiting' && this.#mayUnblock())) delay = BACKOFF_MS;
     else if (state === 'waiting') delay = Math.min(delay, this.#health.executorTimeLeft());
     const { nextDeadline, config } = this.#e.scheduler;
-    // While the pipeline is full, no plan can be made, so no deadline can be acted on. The next answer wakes the loop.
+    // While the pipeline is full, no plan can be made, so no deadline can be enforced. The next
+    // answer wakes the loop.
     const mayPlan = this.#e.flight.length < config.pipelineDepth;
     if (mayPlan && nextDeadline !== Number.POSITIVE_INFINITY)
       delay = Math.min(delay, nextDeadline - this.#e.now());
@@ -167,8 +187,9 @@ export class RunLoop {
   }
 
   /**
-   * Whether an unfinished request can still get on, or has a deadline. Sessions that wait for input, and requests that a pause holds up,
-   * count only with a deadline. What still uses the blocks of ended requests is waited for by no client.
+   * Whether an unfinished request can still progress, or has a deadline. Sessions that wait for
+   * input, and requests that are paused, count only with a deadline. Transfers that still use the
+   * blocks of ended requests do not count, because no client waits for them.
    */
   #isAwaited(): boolean {
     const { flight, streams, scheduler } = this.#e;
@@ -177,7 +198,10 @@ export class RunLoop {
     return scheduler.nextDeadline !== Number.POSITIVE_INFINITY;
   }
 
-  /** Whether a request that waits for an outside event may become ready while there is room for another step in flight. */
+  /**
+   * Whether a request that waits for an external event may become ready while another step can be
+   * in flight.
+   */
   #mayUnblock(): boolean {
     const { flight, scheduler } = this.#e;
     return scheduler.numSkipped > 0 && flight.length < scheduler.config.pipelineDepth;
@@ -193,7 +217,8 @@ export class RunLoop {
   }
 
   #setTimer(delay: number): void {
-    // A timer that is due soon enough stays: while steps come and go a timer is set once per second, not once per step.
+    // A timer that is due soon enough stays. While steps come and go, a timer is set once per
+    // second, not once per step.
     if (this.#timer !== null && this.#timerDelay <= delay) return;
     this.#clearTimer();
     this.#timerDelay = delay;

@@ -61,7 +61,10 @@ export class Shutdown {
     return Number.POSITIVE_INFINITY;
   }
 
-  /** Whether no work is left. Also true if asking for work breaks the engine: a broken engine does no more work. */
+  /**
+   * Whether no work is left. Also true if asking for work breaks the engine, because a broken
+   * engine does no more work.
+   */
   #isDrained(): boolean {
     try {
       return this.#e.streams.size === 0 && this.#e.embedding === 0 && !this.#e.hasWork();
@@ -116,7 +119,7 @@ export class Shutdown {
         (error: unknown) => Promise.reject(failure(error)),
       );
       gone.catch(() => {});
-      // An executor that hangs is not waited for.
+      // A hung executor is not awaited.
       return poison?.code === 'ERR_BLOCKSTEP_EXECUTOR_HUNG' ? Promise.resolve() : gone;
     } catch (error) {
       errors.push(failure(error));
@@ -126,11 +129,13 @@ export class Shutdown {
 }
 
 /**
- * Tells the connector and the workers that the engine is about to be disposed. Steps in flight are given up. Every request ends, and the
- * connector hears of each end. The connector's metadata for these ends reaches the workers with a last plan that has nothing to
- * execute. After an error the rest is left out: the dispose that follows frees everything.
+ * Notifies the connector and the workers that the engine is about to be disposed. Steps in flight
+ * are abandoned. Every request ends, and the connector is notified of each end. The connector's
+ * metadata for these ends reaches the workers with a last plan that has nothing to execute. After
+ * an error the rest is skipped: the dispose that follows frees everything.
  *
- * While a GPU decides a plan, nobody is told: the scheduler refuses every change then, and a dispose does not wait.
+ * While a GPU decides a plan, nobody is notified: the scheduler refuses every change then, and a
+ * dispose does not wait.
  * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback of the scheduler, with nothing changed
  */
 function sayFarewell(e: EngineState): void {
@@ -141,7 +146,8 @@ function sayFarewell(e: EngineState): void {
     for (const step of e.flight) {
       const { plan, state } = step;
       scheduler.failStep(plan);
-      // The workers give up the transfers that began with the step. With a step that was kept back none has begun.
+      // The workers abandon the transfers that began with the step. With a step that was kept back
+      // none has begun.
       if (state === 'kept back') workers?.skip(step.finishedHandles);
       else workers?.end(plan);
     }

@@ -16,15 +16,16 @@ export interface StepReport {
   readonly scheduledRequests: number;
   /** Tokens of the step that was planned; 0 = no step, or an empty plan. */
   readonly scheduledTokens: number;
-  /** Whether the answer of the oldest step in flight was taken. */
+  /** Whether the answer of the oldest step in flight was processed. */
   readonly answered: boolean;
   /** Requests that ended since the previous report, aborted ones included. */
   readonly ended: number;
   /** Steps in flight after this round. */
   readonly stepsInFlight: number;
   /**
-   * `progress`: the round did something, so call again. The other states say why a round did nothing. `waiting`: the executor has not
-   * answered yet. `stalled`: there is work, and none of it can be scheduled. `idle`: there is no work.
+   * `progress`: the round did something, so call again. The other states say why a round did
+   * nothing. `waiting`: the executor has not answered yet. `stalled`: there is work, and none of it
+   * can be scheduled. `idle`: there is no work.
    */
   readonly state: 'progress' | 'waiting' | 'stalled' | 'idle';
 }
@@ -32,8 +33,9 @@ export interface StepReport {
 const NOTHING = { tokens: new Int32Array(0), counts: new Int32Array(0) };
 
 /**
- * Makes rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of transfers, update, publish. A round never
- * waits for the executor: it submits at most one step, and takes the oldest step only if that step was answered.
+ * Runs the rounds of the engine, in vLLM's order: aborts, schedule, execute, aborts, reports of
+ * transfers, update, publish. A round never waits for the executor: it submits at most one step,
+ * and processes the oldest step only if that step was answered.
  */
 export class StepLoop {
   readonly #e: EngineState;
@@ -82,7 +84,7 @@ export class StepLoop {
     return new Promise((resolve) => resolve(this.step()));
   }
 
-  /** Begins a round: everything before the plan is made. @returns whether a plan is to be made */
+  /** Begins a round: everything before the plan. @returns whether a plan is to be made */
   protected begin(): boolean {
     const e = this.#e;
     this.#health.checkExecutor();
@@ -130,11 +132,12 @@ export class StepLoop {
     const { flight, scheduler } = this.#e;
     const inFlight = flight.length;
     if (inFlight >= scheduler.config.pipelineDepth) return false;
-    // Steps are executed in order, so no step can be executed behind one that is kept back.
+    // Steps are executed in order, so no step can be executed after one that is kept back.
     if (inFlight > 0 && flight[inFlight - 1].state === 'kept back') return false;
     if (scheduler.nextDeadline !== Number.POSITIVE_INFINITY && scheduler.nextDeadline <= this.#e.now())
       return true;
-    // Without unfinished requests, a plan only tells of ends. While steps are in flight, their updates tell of these ends.
+    // Without unfinished requests, a plan only reports ends. While steps are in flight, their
+    // updates report these ends.
     return scheduler.numUnfinished > 0 || (inFlight === 0 && this.#e.needsPlan());
   }
 
@@ -155,7 +158,8 @@ export class StepLoop {
     this.#dispatch.gather(step);
     this.#notices.addTo(plan);
     e.flight.push(step);
-    // A step waits for those in flight if its grammars need their tokens, or if they still use its blocks.
+    // A step waits for those in flight if its grammars need their tokens, or if they still use its
+    // blocks.
     const waits = plan.pendingStructuredOutputTokens || e.workers?.mustWait(plan) === true;
     if (!waits || e.flight.length === 1) this.#dispatch.execute(step);
     else this.#dispatch.keepBack(step);
@@ -209,7 +213,7 @@ export class StepLoop {
     return output;
   }
 
-  /** Hands the scheduler the workers' reports, in a round that has not asked them yet. */
+  /** Passes the workers' reports to the scheduler, in a round that has not asked them yet. */
   #handOverReports(): void {
     const output = this.#collect();
     if (output !== null) this.#e.scheduler.updateTransfers(output);

@@ -4,8 +4,8 @@ import type { EngineOutputs, OutputEnd, OutputRequest } from './engine-outputs.j
 const FIRST_ROWS = 64;
 
 /**
- * Outputs while they are collected. They are emptied and filled again, so that a step which brings as much as the one before it
- * allocates nothing.
+ * Outputs while they are collected. They are emptied and filled again, so that a step with no more
+ * output than the previous one allocates nothing.
  */
 export class OutputRows implements EngineOutputs {
   length = 0;
@@ -46,7 +46,10 @@ export class OutputRows implements EngineOutputs {
     this.#endRow(request, at + count);
   }
 
-  /** Adds an end: to the last row if it is of the same request and has none, else as a row without tokens. */
+  /**
+   * Adds an end: to the last row if that belongs to the same request and has none, else as a row
+   * without tokens.
+   */
   end(request: OutputRequest, end: OutputEnd): void {
     const last = this.length - 1;
     if (last < 0 || this.requests[last] !== request || this.ends[last] !== null)
@@ -54,7 +57,7 @@ export class OutputRows implements EngineOutputs {
     this.ends[this.length - 1] = end;
   }
 
-  /** Drops all rows. Requests behind twice as many rows are let go of. */
+  /** Drops all rows. References to requests beyond twice the row count are released. */
   clear(): void {
     const { requests, ends, length } = this;
     if (requests.length > 2 * length + FIRST_ROWS) {
@@ -78,7 +81,8 @@ export class OutputRows implements EngineOutputs {
 
   #endRow(request: OutputRequest, end: number): void {
     const row = this.length++;
-    // Mostly the same requests stand here as in the step before, and storing an object costs more than comparing two.
+    // Mostly the previous step had the same requests here, and storing an object costs more than
+    // comparing two.
     if (this.requests[row] !== request) this.requests[row] = request;
     if (this.ends[row] !== null) this.ends[row] = null;
     if (row + 1 === this.tokenOffsets.length) this.tokenOffsets = grown(this.tokenOffsets, row + 2);
@@ -90,7 +94,7 @@ export class OutputRows implements EngineOutputs {
   }
 }
 
-/** A copy with twice the room, or more. */
+/** A copy with at least twice the room. */
 function grown(array: Int32Array, atLeast: number): Int32Array {
   const larger = new Int32Array(Math.max(atLeast, 2 * array.length));
   larger.set(array);

@@ -8,11 +8,12 @@ type Next = IteratorResult<EngineOutputs, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * What waits for one reader of all outputs, and the reader's call that waits for it. The reader is told behind the step, as listeners of
- * streams are (`News`).
+ * The outputs that wait for one reader, and the reader's pending call. The reader is notified after
+ * the step, as listeners of streams are (`News`).
  *
- * Invariants: while a call waits nothing is unread, but what the news are about to tell of. `#fresh` and `#given` are two objects, which
- * take turns: the reader has `#given` until its next call.
+ * Invariants: while a call waits, the only unread outputs are those that `News` is about to
+ * announce. `#fresh` and `#given` are two objects that alternate: the reader has `#given` until its
+ * next call.
  */
 export class OutputsFeed implements Heard {
   readonly #news: News;
@@ -20,16 +21,16 @@ export class OutputsFeed implements Heard {
   readonly #leave: (feed: OutputsFeed) => void;
   #fresh = new OutputRows();
   #given = new OutputRows();
-  /** Settles the promise of the call that waits; null: none does. */
+  /** Settles the promise of the pending call; null if there is none. */
   #waiter: ((next: Next | Promise<Next>) => void) | null = null;
   #isOver = false;
-  /** Why the outputs ended, until a call was rejected with it; null: for no reason. */
+  /** Why the outputs ended, until a call was rejected with it; null if there is no reason. */
   #failure: BlockstepError | null = null;
   isNews = false;
 
   /**
-   * @param maxUnread most tokens and rows that may wait
-   * @param leave called when nothing is wanted any more
+   * @param maxUnread the maximum number of tokens and rows that may wait
+   * @param leave called when the reader wants no more outputs
    */
   constructor(news: News, maxUnread: number, leave: (feed: OutputsFeed) => void) {
     this.#news = news;
@@ -55,7 +56,7 @@ export class OutputsFeed implements Heard {
     waiter(this.next());
   };
 
-  /** The rows of the reader's next item, to add tokens to; it is told of them by `tell`. */
+  /** The rows of the reader's next item, to which tokens are added. `tell` announces them. */
   get rows(): OutputRows {
     return this.#fresh;
   }
@@ -66,7 +67,10 @@ export class OutputsFeed implements Heard {
     this.tell();
   }
 
-  /** Has the reader told of what was added. If it is too slow, all of it is dropped, and the outputs end. */
+  /**
+   * Announces the added rows to the reader. If the reader is too slow, all of them are dropped, and
+   * the outputs end.
+   */
   tell(): void {
     const { length, numTokens } = this.#fresh;
     if (length + numTokens > this.#maxUnread) {
@@ -75,7 +79,10 @@ export class OutputsFeed implements Heard {
     } else if (length > 0) this.#news.add(this);
   }
 
-  /** Ends the outputs behind those that came. @param failure rejects the reader; null: the outputs are just over */
+  /**
+   * Ends the outputs after those that came. @param failure rejects the reader; null: the outputs
+   * end normally
+   */
   end(failure: BlockstepError | null): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -84,7 +91,7 @@ export class OutputsFeed implements Heard {
     this.#news.add(this);
   }
 
-  /** The reader leaves: nothing is kept for it any more. */
+  /** The reader leaves, so nothing more is kept for it. */
   close(): void {
     this.#fresh.clear();
     this.end(null);

@@ -5,7 +5,10 @@ import type { OutputsFeed } from './outputs-feed.js';
 
 /** Options of `Engine.outputs`. */
 export interface OutputsOptions {
-  /** Most tokens and rows that may wait unread, 1 to 2^30. Default 1,048,576, which takes about 30 MB. */
+  /**
+   * The maximum number of tokens and rows that may wait unread, 1 to 2^30. Default 1,048,576, which
+   * takes about 30 MB.
+   */
   maxUnread?: number;
 }
 
@@ -25,13 +28,15 @@ export function parseOutputsOptions(options: unknown): number {
 /**
  * The outputs of all requests of an engine: `Engine.outputs`.
  *
- * Each item has what came since the item before it. A reader that waits gets what one step brought, as soon as the executor has got its
- * next step; ends between steps, such as aborts, come by themselves. What comes while the reader is busy is collected into its next item.
- * So a slow reader stalls nobody. When more than `maxUnread` tokens and rows are unread, they are dropped and the outputs end with
- * ERR_BLOCKSTEP_LIMIT.
+ * Each item has the outputs since the previous item. A waiting reader gets the outputs of one step,
+ * as soon as the executor has received its next step. Ends between steps, such as aborts, come
+ * separately. Outputs that come while the reader is busy are collected into its next item. So a
+ * slow reader stalls nobody. When more than `maxUnread` tokens and rows are unread, they are
+ * dropped and the outputs end with ERR_BLOCKSTEP_LIMIT.
  *
- * Each reader gets everything that comes after it was made, at its own pace. Readers of single requests get theirs besides. The outputs end
- * when the engine is disposed, behind the ends of its requests.
+ * Each reader gets everything that comes after it was made, at its own pace. Readers of single
+ * requests still get their own outputs. The outputs end when the engine is disposed, after the ends
+ * of its requests.
  */
 export class OutputsReader implements AsyncIterableIterator<EngineOutputs>, AsyncDisposable {
   readonly #feed: OutputsFeed;
@@ -42,15 +47,15 @@ export class OutputsReader implements AsyncIterableIterator<EngineOutputs>, Asyn
   }
 
   /**
-   * What came since the last item, as soon as there is anything. It is valid until the next call.
-   * @throws by rejection: ERR_BLOCKSTEP_BUSY while another call waits; once ERR_BLOCKSTEP_LIMIT if too much was unread, or the error that
-   * broke the engine, behind which the outputs are over
+   * The outputs since the last item, as soon as there are any. They are valid until the next call.
+   * @throws by rejection: ERR_BLOCKSTEP_BUSY while another call waits; once ERR_BLOCKSTEP_LIMIT if
+   * too much was unread, or the error that broke the engine, after which the outputs are over
    */
   next(): Promise<IteratorResult<EngineOutputs, undefined>> {
     return this.#feed.next();
   }
 
-  /** Leaves: nothing is collected for this reader any more. The requests go on. */
+  /** Leaves: nothing more is collected for this reader. The requests continue. */
   return(): Promise<IteratorResult<EngineOutputs, undefined>> {
     this.#feed.close();
     return Promise.resolve({ done: true, value: undefined });

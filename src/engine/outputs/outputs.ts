@@ -1,9 +1,12 @@
 import type { Request } from '../../scheduler/request/request.js';
 import type { FinishReason } from '../../scheduler/request/status.js';
 
-/** What an output says, as plain data. */
+/** The content of an output, as plain data. */
 export interface OutputData {
-  /** New token ids, in order; a copy that belongs to the reader. Can be empty in an output that has a `finishReason`. */
+  /**
+   * New token ids, in order; a copy that belongs to the reader. Can be empty in an output that has
+   * a `finishReason`.
+   */
   readonly tokens: Int32Array;
   /** The executor's extra value for each of `tokens`, for instance log-probabilities; null if there are none. */
   readonly extras: readonly unknown[] | null;
@@ -18,8 +21,8 @@ export interface OutputData {
 }
 
 /**
- * One output for a reader: all tokens since its previous output. `tokens` and `extras` are made when somebody asks for them, so they are
- * getters, which a spread and a clone leave out: `toJSON()` has them.
+ * One output for a reader: all tokens since its previous output. `tokens` and `extras` are made on
+ * access, so they are getters, which a spread and a clone leave out. `toJSON()` includes them.
  */
 export interface RequestOutput extends OutputData {
   /** Number of `tokens`. */
@@ -42,18 +45,18 @@ export interface RequestResult {
   readonly finishReason: EndReason;
   /** As in `RequestOutput`. */
   readonly stopReason: StopReason | null;
-  /** Length of the prompt in tokens; of a session, of the last prompt. */
+  /** Length of the prompt in tokens; for a session, of the last prompt. */
   readonly numPromptTokens: number;
   /** Prompt tokens found in the prefix cache, or loaded by the connector, when it was first admitted. */
   readonly numCachedTokens: number;
   /** How often the request was preempted. */
   readonly numPreemptions: number;
   /**
-   * The connector's parameters for the client, for instance the place where a decode engine finds the KV; the client submits them to
-   * that engine as `transferParams`. Null = none.
+   * The connector's parameters for the client, for instance the place where a decode engine finds
+   * the KV. The client submits them to that engine as `transferParams`. Null = none.
    */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
-  /** When the request was scheduled, brought its first token and ended. */
+  /** When the request was scheduled, produced its first token and ended. */
   readonly timings: RequestTimings;
 }
 

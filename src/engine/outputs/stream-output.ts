@@ -10,7 +10,10 @@ export interface OutputClose {
   readonly stopReason: StopReason | null;
 }
 
-/** One output for a reader. Its arrays are made when somebody asks for them: an array costs more than all else of an output. */
+/**
+ * One output for a reader. Its arrays are made on access, because an array costs more than all else
+ * of an output.
+ */
 export class StreamOutput implements RequestOutput {
   readonly numOutputTokens: number;
   readonly finishReason: EndReason | null;
@@ -35,7 +38,7 @@ export class StreamOutput implements RequestOutput {
     this.finishReason = finishReason;
     this.continues = continues;
     this.stopReason = stopReason;
-    // What later tokens have beside them is none of this output's.
+    // Extras of later tokens do not belong to this output.
     if (!made.hasExtras) this.#extras = null;
   }
 

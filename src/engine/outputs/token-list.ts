@@ -1,19 +1,23 @@
 const FIRST_CAPACITY = 16;
 
 /**
- * The tokens of one request so far, with what its executor said beside each of them. All stand in one array: an array for each output
- * would cost more to keep than its token. So appending allocates only when the array grows.
+ * The tokens of one request so far, with the extras of its executor. All are in one array, because
+ * an array for each output would cost more memory than its token. So appending allocates only when
+ * the array grows.
  */
 export class TokenList {
-  // What every step touches stands first.
+  // The fields that every step touches come first.
   /** Tokens so far. */
   length = 0;
   #tokens: Int32Array;
-  /** One for each token; null: no output had any. */
+  /** One for each token; null if no output had any. */
   #extras: unknown[] | null = null;
   readonly #expected: number;
 
-  /** @param expected how many tokens come at most; in a session more may come, so many for each answer */
+  /**
+   * @param expected the maximum number of tokens; a session may have more, this number for each
+   * answer
+   */
   constructor(expected = Number.POSITIVE_INFINITY) {
     this.#expected = expected;
     this.#tokens = new Int32Array(Math.min(expected, FIRST_CAPACITY));
@@ -28,7 +32,7 @@ export class TokenList {
     return this.#extras !== null;
   }
 
-  /** Appends a token with nothing beside it. */
+  /** Appends a token without an extra. */
   push(token: number): void {
     const at = this.length;
     const tokens = at === this.#tokens.length ? this.#grow(at + 1) : this.#tokens;
@@ -67,12 +71,12 @@ export class TokenList {
     return this.#tokens[index];
   }
 
-  /** A copy of the tokens from one index to before another one. */
+  /** A copy of the tokens from one index to before another. */
   tokens(from = 0, to = this.length): Int32Array {
     return this.#tokens.slice(from, to);
   }
 
-  /** A copy of what was said beside these tokens; null if nothing was beside any token of the list. */
+  /** A copy of the extras of these tokens; null if no token of the list has an extra. */
   extras(from = 0, to = this.length): unknown[] | null {
     return this.#extras?.slice(from, to) ?? null;
   }

@@ -1,19 +1,20 @@
 type Resolve<T> = (value: T | PromiseLike<T>) => void;
 
 /**
- * Calls that wait for something, the oldest first. Nearly always there is one at most, which stands in a field of its own: a wait makes
- * a promise and nothing besides. A call is failed by resolving it with a promise that rejects.
+ * Calls that wait for something, the oldest first. There is rarely more than one, which has its own
+ * field, so that a wait allocates only its promise. A call is failed by resolving it with a promise
+ * that rejects.
  */
 export class Waiters<T> {
   #first: Resolve<T> | null = null;
-  /** Younger calls; null: there were none yet. */
+  /** Younger calls; null if there were none yet. */
   #more: Resolve<T>[] | null = null;
 
   get isEmpty(): boolean {
     return this.#first === null;
   }
 
-  /** Waits behind those that wait already. */
+  /** Waits after those that already wait. */
   wait(): Promise<T> {
     coming = this as Waiters<unknown>;
     return new Promise<T>(come as (resolve: Resolve<T>) => void);
@@ -39,7 +40,10 @@ export class Waiters<T> {
   }
 }
 
-/** Who is about to wait: a promise calls its executor at once, so that one function does for all and no wait needs a closure. */
+/**
+ * The object that is about to wait. A promise calls its executor function at once, so one shared
+ * function suffices and no wait needs a closure.
+ */
 let coming: Waiters<unknown>;
 
 function come(resolve: Resolve<unknown>): void {

@@ -7,9 +7,11 @@ import type { EngineState } from '../state/engine-state.js';
 import type { StreamBuffer } from '../streams/stream-buffer.js';
 
 /**
- * Aborts the requests that ids and handles name now: `Engine.abort`. Keys of unknown or ended requests are counted.
+ * Aborts the requests that ids and handles name now: `Engine.abort`. Ids and handles of unknown or
+ * ended requests are counted.
  * @param reason the readers are rejected with it; undefined = reading ends with `abort`
- * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, for a handle that was never given out; all other requests are aborted
+ * @throws ERR_BLOCKSTEP_ANOMALY in strict mode, for a handle that was never given out; all other
+ * requests are aborted
  */
 export function abortByKeys(e: EngineState, keys: readonly (string | number)[], reason: unknown): void {
   const { aborts } = e.scheduler;
@@ -17,7 +19,8 @@ export function abortByKeys(e: EngineState, keys: readonly (string | number)[], 
   for (const request of found) {
     const stream = e.streams.of(request);
     if (stream !== undefined) abortStream(e, stream, reason);
-    // The request has no stream: it was added by the scheduler directly, is being added just now, or has finished and is still sent.
+    // The request has no stream. It was added directly through the scheduler, is just being added,
+    // or has finished and its blocks are still being sent.
     else queueAbort(e, request, reason);
   }
   if (found.size < keys.length) e.change(() => aborts.checkFound());
@@ -75,7 +78,10 @@ export function countStops(e: EngineState): void {
   }
 }
 
-/** Leaves a request to be aborted by the next drain. Its place among the queued requests (`maxQueuedRequests`) is free at once. */
+/**
+ * Queues a request to be aborted by the next drain. Its place among the queued requests
+ * (`maxQueuedRequests`) is free at once.
+ */
 function queueAbort(e: EngineState, request: Request, reason: unknown): void {
   e.scheduler.aborts.queue(request, reason);
   if (request.backlogTokens > 0) e.scheduler.backlog.leave(request, e.now(), false);

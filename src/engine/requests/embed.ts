@@ -7,11 +7,19 @@ import type { Submitter } from './submit.js';
 
 /** Options of `Engine.embed`. */
 export interface EmbedOptions {
-  /** Numbers of each vector, its first ones: for models that were trained to put the most there. Default: all. */
+  /**
+   * The length of each vector; the remaining dimensions are cut off. Meant for models that were
+   * trained for this. Default: all.
+   */
   readonly dimensions?: number;
-  /** Gives vectors the length 1, so that their product says how alike two texts are. Default true. */
+  /**
+   * Scales vectors to length 1, so that the dot product of two vectors measures the similarity of
+   * their texts. Default true.
+   */
   readonly normalize?: boolean;
-  /** Takes texts back that are not computed yet; the promise is rejected with its reason. */
+  /**
+   * Withdraws texts that are not computed yet; the promise is rejected with the signal's reason.
+   */
   readonly signal?: AbortSignal;
 }
 
@@ -21,7 +29,7 @@ const OPTIONS = knownNames<EmbedOptions>('the options of embed', {
   signal: true,
 });
 
-/** Texts on their way through an executor that makes vectors of them. */
+/** Texts in progress at an executor that makes vectors of them. */
 export class Embeddings {
   readonly #e: EngineState;
   readonly #submitter: Submitter;
@@ -59,7 +67,7 @@ export class Embeddings {
       throw new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', message, { cause: error });
     } finally {
       e.embedding -= parsed.length;
-      // A shutdown may wait for it.
+      // A shutdown may wait for this.
       if (!e.disposed) e.poke();
     }
   }
@@ -98,7 +106,10 @@ function readVectors(answer: unknown, count: number): readonly Float32Array[] {
   );
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for more dimensions than there are; ERR_BLOCKSTEP_EXECUTOR for what is no number */
+/**
+ * @throws ERR_BLOCKSTEP_BAD_ARG for more dimensions than there are; ERR_BLOCKSTEP_EXECUTOR for a
+ * value that is not a number
+ */
 function shaped(vector: Float32Array, dimensions: number | null, normalize: boolean): Float32Array {
   if (dimensions !== null && dimensions > vector.length)
     throw badArg('dimensions', dimensions, `at most ${vector.length}, which the model has`);

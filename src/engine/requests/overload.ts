@@ -8,8 +8,8 @@ export function hasBounds({ maxQueuedRequests, maxQueuedTokens }: QueueBounds): 
 }
 
 /**
- * Whether one more request of `numTokens` prompt tokens leaves the queue at most half full. An empty queue has room for any
- * prompt.
+ * Whether one more request of `numTokens` prompt tokens leaves the queue at most half full. An
+ * empty queue accepts any prompt.
  */
 export function hasHalfRoom(e: EngineState, numTokens: number): boolean {
   const { maxQueuedRequests, maxQueuedTokens } = e.config;

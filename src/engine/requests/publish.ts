@@ -9,13 +9,17 @@ import type { StreamBuffer } from '../streams/stream-buffer.js';
 /** Makes the error with which the readers of a failed request are rejected. */
 export type FailureOf = (request: Request) => BlockstepError;
 
-/** The error of a request that the scheduler failed: a wait took too long, or a grammar failed. */
+/**
+ * The error of a request that the scheduler failed, because a wait took too long or a grammar
+ * failed.
+ */
 export const schedulerFailure: FailureOf = ({ id, failure }) =>
   new BlockstepError('ERR_BLOCKSTEP_REQUEST', `request ${show(id)} ${failure ?? 'ended with an error'}`);
 
 /**
- * Hands the rows of an update to their streams, wakes each waiting reader at most once, and tells the readers of all outputs. A row with
- * one token and no end, for a stream that nobody waits for, costs a copy of its token (`RecentTokens`).
+ * Distributes the rows of an update to their streams, wakes each waiting reader at most once, and
+ * notifies the readers of all outputs. A row with one token and no end, for a stream that nobody
+ * waits for, costs a copy of its token (`RecentTokens`).
  * @param extras one value per token of `outputs.tokens`, at the same index; null = none
  */
 export function publish(
@@ -68,8 +72,8 @@ function publishRow(
 }
 
 /**
- * Ends the streams of requests that ended without a row of outputs, because a caller ended them by the scheduler directly. Their
- * readers would wait for ever.
+ * Ends the streams of requests that ended without a row of outputs, because a caller ended them
+ * directly through the scheduler. Otherwise their readers would wait for ever.
  */
 export function sweepStreams(e: EngineState): void {
   if (e.streams.size === 0) return;

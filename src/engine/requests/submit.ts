@@ -14,7 +14,7 @@ import type { SubmitPlace } from '../streams/submit-place.js';
 import { abortStream, drainAborts, stopStream } from './abort.js';
 import { checkRoom, hasBounds } from './overload.js';
 
-/** What is known of a request or a chunk whose fields are good. */
+/** The checked fields of a request or a chunk that the executor may refuse. */
 interface Parsed {
   readonly prompt: Int32Array;
   readonly params?: unknown;
@@ -22,7 +22,10 @@ interface Parsed {
   readonly adapter?: string;
 }
 
-/** Lets requests and chunks in: checks them, gives them to the scheduler, and streams to their clients. */
+/**
+ * Accepts requests and chunks: checks them, passes them to the scheduler, and streams to their
+ * clients.
+ */
 export class Submitter {
   readonly #e: EngineState;
   readonly #calls: StreamCalls;
@@ -45,7 +48,8 @@ export class Submitter {
   /** @throws ERR_BLOCKSTEP_SHUTDOWN, ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with */
   checkOpen(): void {
     const e = this.#e;
-    // After the begin of a shutdown every refusal is ERR_BLOCKSTEP_SHUTDOWN, also when the engine is disposed.
+    // After the begin of a shutdown every refusal is ERR_BLOCKSTEP_SHUTDOWN, also when the engine
+    // is disposed.
     if (!e.disposed || !e.draining) e.checkUsable();
     if (e.draining) {
       const what = e.disposed ? 'was shut down' : 'is shutting down';
@@ -71,7 +75,7 @@ export class Submitter {
     }
     const stream = new StreamBuffer(added, e.rounds, e.streams.totals, place);
     e.streams.add(stream);
-    // A connector may abort the request while it is told of it.
+    // A connector may abort the request inside its notification of it.
     const { aborts } = e.scheduler;
     if (aborts.has(added)) abortStream(e, stream, aborts.reasonOf(added));
     if (signal !== null) this.#watch(signal, stream);
@@ -80,7 +84,10 @@ export class Submitter {
     return new RequestStream(stream, this.#calls);
   }
 
-  /** Reads a request once, and checks it: the scheduler its fields, the engine what its executor can do and whether there is room. */
+  /**
+   * Reads a request once, and checks it: the scheduler checks its fields, the engine checks the
+   * executor's limits and the room in the queue.
+   */
   #parse(scheduler: Scheduler, input: SubmitInput): ParsedRequest {
     return scheduler.during(() => {
       const parsed = scheduler.parse(input, this.#newId);
@@ -127,8 +134,9 @@ export class Submitter {
   }
 
   /**
-   * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now: the scheduler ends it as aborted and
-   * without a row of outputs, as vLLM does, and the client gets the finish reason of the last answer.
+   * Ends the input of a session: `RequestStream.endInput`. A session that waits for input ends now:
+   * the scheduler ends it as aborted and without a row of outputs, as vLLM does. The client gets
+   * the finish reason of the last answer.
    */
   #endInput(stream: StreamBuffer): EndOutcome {
     const e = this.#e;
@@ -143,7 +151,10 @@ export class Submitter {
     return outcome;
   }
 
-  /** Gives the transfer params back of a request that is refused. The client hears why, and nothing else. */
+  /**
+   * Returns the transfer params of a refused request to the connector. The client receives only the
+   * reason of the refusal.
+   */
   #giveBack(input: SubmitInput): void {
     const e = this.#e;
     if (e.scheduler.config.connector === null || e.disposed || e.poison !== null) return;
@@ -151,11 +162,14 @@ export class Submitter {
       const { transferParams } = input;
       if (transferParams !== undefined) e.forClient((scheduler) => scheduler.giveBack(transferParams));
     } catch {
-      // They are no params, or the engine cannot be called now.
+      // The value is not transfer params, or the engine cannot be called now.
     }
   }
 
-  /** Ties a stream to a signal. An object that passes for a signal may refuse a listener: then the request is aborted. */
+  /**
+   * Ties a stream to a signal. An object that passes for a signal may refuse a listener; then the
+   * request is aborted.
+   */
   #watch(signal: AbortSignal, stream: StreamBuffer): void {
     try {
       this.#signals.watch(signal, stream);
@@ -165,7 +179,10 @@ export class Submitter {
     }
   }
 
-  /** The stream of a request whose signal was aborted before it was submitted: the scheduler never hears of it. */
+  /**
+   * The stream of a request whose signal was aborted before it was submitted. The scheduler never
+   * receives such a request.
+   */
   #stillborn(input: SubmitInput, reason: unknown): RequestStream {
     checkFields(input);
     const id = parseId(input, this.#newId);

@@ -1,8 +1,8 @@
 /** Events counted since the start of the engine. */
 export class EngineCounters {
-  /** Steps whose answers or failures were taken. */
+  /** Steps whose answers or failures were processed. */
   steps = 0;
-  /** Of these, those that failed as a whole. */
+  /** Of these, steps that failed as a whole. */
   failedSteps = 0;
   /** Requests that the executor failed, by row or by step. */
   failedRequests = 0;
@@ -10,7 +10,7 @@ export class EngineCounters {
   stopped = 0;
   /** Errors in answers of the executor: unreadable answers, wrong rows, wrong extras or drafts, errors of `requestsFinished`. */
   wrongAnswers = 0;
-  /** Answers that came after the engine had given the step up. */
+  /** Answers that came after the engine had abandoned the step. */
   lateAnswers = 0;
   /** Calls of the connector's workers that threw, or returned reports that cannot be read. */
   workerFailures = 0;

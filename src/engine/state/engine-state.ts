@@ -11,7 +11,10 @@ import type { EngineConfig } from './options.js';
 import type { Step } from './step.js';
 import { StepTimes } from './step-times.js';
 
-/** Hears of events in the state, for parts of the engine that are built over it (run loop, health). */
+/**
+ * Receives events of the state, for parts of the engine that are built on top of it (run loop,
+ * health).
+ */
 export interface StateListener {
   /** Something happened that may need a turn of the run loop. */
   poke(): void;
@@ -19,7 +22,7 @@ export interface StateListener {
   broke(): void;
 }
 
-/** What a client is told about the next step. */
+/** Texts about the next step, for messages to clients. */
 export interface StepWords {
   /** The call by which a client makes a step. */
   readonly call: string;
@@ -36,35 +39,47 @@ let numEngines = 0;
 /**
  * The engine's state besides its scheduler's. All parts of the engine read and write it.
  *
- * Invariants: `flight` holds the planned steps whose answers were not taken, oldest first, as the scheduler's `inFlight` does. Every
- * unfinished request has a stream, or its abort waits in `scheduler.aborts`.
+ * Invariants: `flight` holds the planned steps whose answers were not processed, oldest first, like
+ * the scheduler's `inFlight`. Every unfinished request has a stream, or its abort waits in
+ * `scheduler.aborts`.
  */
 export class EngineState {
   readonly scheduler: Scheduler;
   readonly config: EngineConfig;
-  /** Tells the engines of this thread apart, from 0. */
+  /** Distinguishes the engines of this thread, from 0. */
   readonly number = numEngines++;
   readonly streams = new LiveStreams();
-  /** Requests stopped by their clients, whose stops were not counted yet. Their aborts wait in `scheduler.aborts`. */
+  /**
+   * Requests stopped by their clients, whose stops were not counted yet. Their aborts wait in
+   * `scheduler.aborts`.
+   */
   readonly stops = new Set<Request>();
   readonly flight: Step[] = [];
   readonly counters = new EngineCounters();
   readonly stepTimes = new StepTimes();
   /** The connector's workers; null if there are none. */
   readonly workers: Workers | null;
-  /** A round is being made: a call of the engine now comes from inside the round, for instance from the executor. */
+  /**
+   * Whether a round is in progress. A call of the engine then comes from inside the round, for
+   * instance from the executor.
+   */
   busy = false;
   disposed = false;
   pauseMode: 'none' | 'new' | 'all' = 'none';
   /** A shutdown has begun. */
   draining = false;
-  /** Texts whose vectors are asked for. */
+  /** The number of texts whose vectors are being made. */
   embedding = 0;
-  /** The error that broke the engine, which refuses all further work; null = the engine is whole. */
+  /**
+   * The error that broke the engine, which refuses all further work; null = the engine is whole.
+   */
   poison: BlockstepError | null = null;
   /** Rounds that the step loop has begun so far. */
   rounds = 0;
-  /** Tokens and preemptions of the last plan; `explain` says by them why that plan admitted no more requests. */
+  /**
+   * Tokens and preemptions of the last plan. `explain` uses them to say why that plan admitted no
+   * more requests.
+   */
   lastStep = { totalTokens: 0, preempted: 0 };
   /** Time of the executor's last answer, in milliseconds of the engine's clock. */
   answeredAt = Number.NEGATIVE_INFINITY;
@@ -83,15 +98,15 @@ export class EngineState {
     this.#onBroken = () => listener.broke();
     const countFailure = this.countWorkerFailure.bind(this);
     this.workers = config.workers.length === 0 ? null : new Workers(scheduler, config.workers, countFailure);
-    // Inside a round the step loop judges the error, when the parts of the round have returned.
+    // Inside a round the step loop judges the error, after the parts of the round have returned.
     scheduler.onBroken((cause) => {
       if (!this.busy) this.breakOff(brokenBy(cause));
     });
   }
 
   /**
-   * Milliseconds of the engine's clock. A clock that throws, or returns no finite number, stands still here; the scheduler reports
-   * it.
+   * The time of the engine's clock, in milliseconds. If the clock throws, or returns no finite
+   * number, the last time is returned; the scheduler reports the fault.
    */
   now(): number {
     const before = enterCallee('now');
@@ -99,7 +114,7 @@ export class EngineState {
       const now = this.scheduler.config.now();
       if (Number.isFinite(now)) this.#lastTime = now;
     } catch {
-      // The last time stays.
+      // The last time is kept.
     } finally {
       leaveCallee(before);
     }
@@ -126,37 +141,38 @@ export class EngineState {
     this.resumedAt = this.now();
   }
 
-  /** Whether any work is left: requests, steps, aborts, held blocks, rows, and ends that were not told yet. */
+  /** Whether any work is left: requests, steps, aborts, held blocks, rows, and unreported ends. */
   hasWork(): boolean {
     return this.flight.length > 0 || this.scheduler.aborts.size > 0 || this.needsPlan();
   }
 
-  /** Whether another plan can change the state, or has ends to tell. */
+  /** Whether another plan can change the state, or has ends to report. */
   needsPlan(): boolean {
     // `hasWork` may call the connector, which may break the scheduler.
     return this.workers?.owesEnds === true || this.change((scheduler) => scheduler.hasWork());
   }
 
   /**
-   * Whether a worker may have something to do although no step is due: blocks of a transfer are quarantined; or requests wait, for an answer
-   * of the executor or for the end of a pause, and a peer may have to be told that they do.
+   * Whether a worker may have something to do although no step is due. One reason is a transfer
+   * whose blocks are quarantined. Another is a request that waits for the executor or for the end
+   * of a pause: a peer may have to learn of it.
    */
   awaitsReports(): boolean {
     return this.workers !== null && (this.scheduler.hasUses || this.streams.size > 0);
   }
 
-  /** What is said about the next step. */
+  /** The texts about the next step. */
   get words(): StepWords {
     return STEP_WORDS;
   }
 
-  /** A plan that is made within this call, for the end of the engine. @throws as `Scheduler.schedule` */
+  /** Makes a plan within this call, for the end of the engine. @throws as `Scheduler.schedule` */
   planInPlace(): Plan {
     return this.scheduler.schedule();
   }
 
   /**
-   * Every client's call that changes something begins with this.
+   * Every client's call that changes something begins with this check.
    * @throws ERR_BLOCKSTEP_DISPOSED, or the code that the engine broke with
    */
   checkUsable(): void {
@@ -179,7 +195,10 @@ export class EngineState {
     throw new BlockstepError('ERR_BLOCKSTEP_REENTRANT', message);
   }
 
-  /** Counts an error in an answer of the executor. @param step number of the step; -1 = no step. @param what the error, or words */
+  /**
+   * Counts an error in an answer of the executor. @param step number of the step; -1 = no step.
+   * @param what the error, or a text
+   */
   countWrongAnswer(step: number, what: unknown): void {
     this.counters.wrongAnswers++;
     if (channels.wrongAnswer.hasSubscribers)
@@ -194,9 +213,11 @@ export class EngineState {
   }
 
   /**
-   * The error that a call of the engine throws after an error of the scheduler. If the scheduler is whole, the same error is thrown.
-   * Otherwise the engine breaks: every stream fails with the returned error, as does every later call.
-   * @param isStep the call makes a round; inside a round an anomaly of strict mode breaks the engine too
+   * The error that a call of the engine throws after an error of the scheduler. If the scheduler is
+   * whole, the same error is thrown. Otherwise the engine breaks, and every stream and every later
+   * call fails with the returned error.
+   * @param isStep the call runs a round; inside a round an anomaly of strict mode breaks the engine
+   * too
    */
   judge(error: unknown, isStep: boolean): unknown {
     if (this.disposed) return disposedError();
@@ -232,15 +253,18 @@ export class EngineState {
   }
 
   /**
-   * Throws if the scheduler broke without an error reaching the engine: a connector or a worker may have caught it, for instance the
-   * error of a pin that could not be logged.
+   * Throws if the scheduler broke without an error reaching the engine. A connector or a worker may
+   * have caught that error, for instance because a pin could not be logged.
    * @throws ERR_BLOCKSTEP_INVARIANT
    */
   checkWhole(): void {
     this.scheduler.checkWhole();
   }
 
-  /** Breaks the engine for good: every stream fails with this error, steps in flight are given up. The first error counts. */
+  /**
+   * Breaks the engine for good: every stream fails with this error, steps in flight are abandoned.
+   * Only the first error counts.
+   */
   breakOff(error: BlockstepError): void {
     if (this.poison !== null || this.disposed) return;
     this.poison = error;
@@ -248,7 +272,7 @@ export class EngineState {
     this.#onBroken();
   }
 
-  /** Fails every stream, and forgets the steps in flight and the aborts. */
+  /** Fails every stream, and drops the steps in flight and the aborts. */
   giveUp(error: BlockstepError): void {
     const now = this.now();
     for (const step of this.flight) step.giveUp();
@@ -259,7 +283,7 @@ export class EngineState {
       stream.fail(error, now);
       this.scheduler.backlog.leave(stream.request, now, false);
     }
-    // A disposed engine has ended as its owner wanted.
+    // A disposed engine has ended as its owner intended.
     this.streams.totals.close(this.disposed ? null : error);
   }
 }
@@ -269,7 +293,9 @@ export function disposedError(): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_DISPOSED', 'the engine was disposed');
 }
 
-/** The error with which an unexpected error breaks an engine: how far the step came is unknown. */
+/**
+ * The error with which an unexpected error breaks an engine. It is unknown how far the step came.
+ */
 export function brokenBy(error: unknown): BlockstepError {
   const what = 'a step broke off: ';
   // The scheduler has wrapped the error already.

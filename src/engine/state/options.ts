@@ -12,10 +12,10 @@ import type { PlanTables } from '../executor/executor-tables.js';
 import { SUBMIT_PLACES, type SubmitPlaces } from '../streams/submit-place.js';
 import { bindWorkers, type WorkerMethods } from '../workers/worker-methods.js';
 
-/** Longest delay that a timer of the platform can have, in milliseconds. */
+/** The longest delay of a platform timer, in milliseconds. */
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
-/** Long, since a model of 8B takes minutes for a prompt of 8,192 tokens on a CPU. */
+/** This is long because a model of 8B takes minutes for a prompt of 8,192 tokens on a CPU. */
 const EXECUTOR_TIMEOUT_MS = 600_000;
 const STALL_STEPS = 1000;
 const DRAIN_MS = 30_000;
@@ -25,28 +25,38 @@ export interface EngineOptions extends SchedulerOptions {
   /** Computes the steps. The engine owns the executor, and disposes it at its own end. */
   executor: Executor | DeviceExecutor;
   /**
-   * The worker sides of `connector`, where the model runs; the reports of worker i come from rank i. The engine owns the workers, and
-   * shuts them down at its own end. Default: none.
+   * The worker sides of `connector`, where the model runs. The reports of worker i come from rank
+   * i. The engine owns the workers, and shuts them down at its own end. Default: none.
    */
   workers?: readonly WorkerConnector[];
   /**
-   * Milliseconds of the engine's clock that the executor may take to answer a step. A later executor counts as hung, and the engine
-   * breaks. 0 = no limit. Default 600,000, since a long prompt takes minutes on a CPU.
+   * Milliseconds of the engine's clock that the executor may take to answer a step. An executor
+   * that takes longer counts as hung, and the engine breaks. 0 = no limit. Default 600,000, because
+   * a long prompt takes minutes on a CPU.
    */
   executorTimeoutMs?: number;
-  /** Empty plans in a row, with requests that could run, after which the engine is unhealthy. Default 1,000. */
+  /**
+   * The number of consecutive empty plans, with requests that could run, after which the engine is
+   * unhealthy. Default 1,000.
+   */
   stallSteps?: number;
   /**
-   * Most requests that may wait to be admitted for the first time. Counted are requests that were in no plan yet, also those submitted
-   * since the last step, and requests whose prefix is being loaded. Not counted are preempted requests, and sessions that were admitted
-   * once and wait with another chunk. A `submit` beyond the bound is refused with ERR_BLOCKSTEP_OVERLOADED. Default Infinity: no bound.
+   * The maximum number of requests that may wait for their first admission. Requests count that
+   * were in no plan yet, including those submitted since the last step and those whose prefix is
+   * being loaded. Preempted requests do not count, nor do sessions that were admitted once and wait
+   * with another chunk. A `submit` beyond the bound is refused with ERR_BLOCKSTEP_OVERLOADED.
+   * Default Infinity: no bound.
    */
   maxQueuedRequests?: number;
-  /** Most prompt tokens of the requests that `maxQueuedRequests` counts; of a session those of its first chunk. Default Infinity. */
+  /**
+   * The maximum number of prompt tokens of the requests that `maxQueuedRequests` counts; for a
+   * session, those of its first chunk. Default Infinity.
+   */
   maxQueuedTokens?: number;
   /**
-   * Of which requests the place of their `submit` is noted, for the stack of their errors. A place costs more than all else of a
-   * submission. `some`, the default: of all, and of one in 16 of those beyond 1,000 a second. `all`, `none`.
+   * For which requests the stack of `submit` is captured, for the stack of their errors. A capture
+   * costs more than all else of a submission. `some`, the default: for all requests up to 1,000 a
+   * second, and for one in 16 beyond. `all`, `none`.
    */
   submitPlaces?: SubmitPlaces;
 }
@@ -75,7 +85,10 @@ const SHUTDOWN_OPTIONS = knownNames<ShutdownOptions>(
   { timeoutMs: 'did you mean drainMs?', timeout: 'did you mean drainMs?', drain: 'did you mean drainMs?' },
 );
 
-/** Most requests, and most of their prompt tokens, that may wait to be admitted for the first time; Infinity = no bound. */
+/**
+ * The maximum number of requests, and of their prompt tokens, that may wait for their first
+ * admission; Infinity = no bound.
+ */
 export interface QueueBounds {
   readonly maxQueuedRequests: number;
   readonly maxQueuedTokens: number;
@@ -101,7 +114,10 @@ export interface EngineConfig extends QueueBounds {
 
 /** Options of `Engine.shutdown`. */
 export interface ShutdownOptions {
-  /** Milliseconds of the engine's clock in which unfinished requests may still end, 0 to 2^31 - 1. Default 30,000. */
+  /**
+   * Milliseconds of the engine's clock during which unfinished requests may still end, 0 to 2^31 -
+   * 1. Default 30,000.
+   */
   drainMs?: number;
 }
 

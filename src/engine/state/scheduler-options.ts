@@ -43,8 +43,8 @@ function ownOptions(options: EngineOptions): SchedulerOptions {
 }
 
 /**
- * The options of a scheduler whose connector has so many workers: each worker is a rank. Without workers `numRanks` stays as it was
- * given.
+ * The options of a scheduler whose connector has this number of workers: each worker is a rank.
+ * Without workers `numRanks` stays unchanged.
  * @throws ERR_BLOCKSTEP_BAD_ARG if the options give another `numRanks`
  */
 function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOptions {
@@ -54,7 +54,10 @@ function withRanks(options: SchedulerOptions, numWorkers: number): SchedulerOpti
   return { ...options, numRanks };
 }
 
-/** The options of a scheduler whose plans name taken and forgotten blocks, if the executor watches blocks. */
+/**
+ * The options of a scheduler whose plans list taken and forgotten blocks, if the executor watches
+ * blocks.
+ */
 function withReports(options: SchedulerOptions, watchesBlocks: boolean): SchedulerOptions {
   return watchesBlocks ? { ...options, reportBlocks: true } : options;
 }

@@ -5,7 +5,7 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
  * step.
  */
 export interface StepLatency {
-  /** Of the step taken last. */
+  /** The latency of the last processed step. */
   readonly last: number | null;
   /** Mean over all steps. */
   readonly mean: number | null;
@@ -24,7 +24,7 @@ export class StepTimes {
 
   record(ms: number): void {
     this.#lastMs = Math.max(0, ms);
-    // The histogram takes integers from 1 on.
+    // The histogram accepts integers from 1 on.
     this.#histogram.record(Math.max(1, Math.round(1000 * this.#lastMs)));
   }
 

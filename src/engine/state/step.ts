@@ -10,8 +10,8 @@ export class Step {
   readonly plan: Plan;
   readonly number: number;
   /**
-   * Handles of finished requests named by the scheduler's plan of this step. The plan for the executor also names those of earlier empty
-   * plans, which the workers know already.
+   * Handles of finished requests in the scheduler's plan of this step. The plan for the executor
+   * also has the ends of earlier empty plans, which the workers know already.
    */
   readonly finishedHandles: readonly number[];
   /** Time of the step's submission, in milliseconds of the engine's clock; -1 while the step is kept back. */
@@ -21,7 +21,7 @@ export class Step {
    * earlier steps still use. `pending`: with the executor. `given up`: the engine broke or was disposed.
    */
   state: 'kept back' | 'pending' | 'answered' | 'failed' | 'given up' = 'kept back';
-  /** The executor's answer; of a failed step its error. */
+  /** The executor's answer; for a failed step, its error. */
   answer: unknown = undefined;
   /** Time of the answer, in milliseconds of the engine's clock; -1 before. */
   answeredAt = -1;
@@ -38,18 +38,18 @@ export class Step {
     this.finishedHandles = plan.finishedHandles;
   }
 
-  /** Whether the step's answer, or its failure, can be taken. */
+  /** Whether the step's answer, or its failure, can be processed. */
   get isSettled(): boolean {
     return this.state === 'answered' || this.state === 'failed';
   }
 
-  /** Gives the step up: a later answer is only counted (`lateAnswers`). */
+  /** Abandons the step: a later answer is only counted (`lateAnswers`). */
   giveUp(): void {
     this.state = 'given up';
     this.answer = undefined;
   }
 
-  /** Marks the step as failed, also when its answer turned out to be unreadable. */
+  /** Marks the step as failed, also when its answer proved to be unreadable. */
   fail(error: unknown): void {
     this.parsed = null;
     this.state = 'failed';

@@ -7,7 +7,7 @@ type AnswerClose = OutputClose & { readonly finishReason: EndReason };
 
 /** The end of one answer of a session. */
 interface Answer {
-  /** Tokens of the stream up to there. */
+  /** The number of tokens of the stream up to this end. */
   readonly end: number;
   readonly close: AnswerClose;
 }
@@ -18,7 +18,7 @@ export class Answers {
   /** How the last answer ended; null before. */
   last: EndReason | null = null;
 
-  /** @returns how the answer ended that ends now */
+  /** Ends the current answer. @returns how the answer ended */
   add(end: number, reason: EndReason, request: Request): AnswerClose {
     const stopReason = reason === 'stop' ? request.stopReason : null;
     const close = { finishReason: reason, continues: true, stopReason };

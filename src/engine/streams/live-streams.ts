@@ -5,7 +5,10 @@ import { StreamTotals } from './stream-totals.js';
 /** The streams that have not ended, found by the slots of their requests: an array lookup per row, without hashing. */
 export class LiveStreams {
   readonly totals = new StreamTotals();
-  /** By slot: the stream that was added last. Its `request` tells whether it belongs to the wanted incarnation of the slot. */
+  /**
+   * By slot: the stream that was added last. Its `request` shows whether it belongs to the wanted
+   * incarnation of the slot.
+   */
   readonly #bySlot: (StreamBuffer | undefined)[] = [];
   /** Live streams whose slot has another stream by now. */
   readonly #displaced = new Map<Request, StreamBuffer>();
@@ -19,7 +22,8 @@ export class LiveStreams {
 
   add(stream: StreamBuffer): void {
     this.#live.add(stream);
-    // A request may end outside an update: its slot is given out again while its stream still waits for the row of its end.
+    // A request may end outside an update. Its slot is then reused while its stream still waits for
+    // the row of its end.
     const displaced = this.#bySlot[stream.request.slot];
     if (displaced !== undefined) this.#displaced.set(displaced.request, displaced);
     this.#bySlot[stream.request.slot] = stream;

@@ -3,9 +3,12 @@ import type { Request } from '../../scheduler/request/request.js';
 import type { OutputsFeed } from '../outputs/outputs-feed.js';
 import type { TokenList } from '../outputs/token-list.js';
 
-/** Steps whose tokens are kept at most. */
+/** The maximum number of steps whose tokens are kept. */
 const STEPS = 32;
-/** Columns of a group. Their streams take their tokens in the same step. A step of a group is a line of the processor's cache. */
+/**
+ * Columns of a group. The streams of a group read their tokens in the same step. A step of a group
+ * is one cache line of the processor.
+ */
 const COLUMNS = 16;
 const GROUP = STEPS * COLUMNS;
 /** Stands for no token. */
@@ -14,15 +17,15 @@ const NONE = -1;
 /** A stream, as its column sees it. */
 export interface ColumnOwner {
   readonly request: Request;
-  /** Whether it is to be told of every step that brings it something. */
+  /** Whether the stream must be notified of every step that brings it something. */
   readonly isAwaited: boolean;
   /** Its column, from 0; -1 = none. */
   column: number;
-  /** The step from which on it has not taken its tokens. */
+  /** The first step whose tokens it has not read. */
   since: number;
-  /** Takes what stands in its column. */
+  /** Reads the content of its column. */
   pull(): void;
-  /** Tells whoever waits for it. */
+  /** Notifies its waiting reader. */
   wake(): void;
 }
 
@@ -32,18 +35,20 @@ interface Streams {
 }
 
 /**
- * The tokens of the last steps that streams have not taken yet, in a column for each stream. A step writes its tokens, and touches no
- * stream that nobody waits for. A stream takes its column when somebody reads it, and every `STEPS` steps at the latest. In each step
- * another part of the streams takes theirs, so that no step pays for all.
+ * The unread tokens of the last steps, in a column for each stream. A step writes its tokens, and
+ * touches no stream that nobody waits for. A stream reads its column when somebody reads the
+ * stream, and at least every `STEPS` steps. In each step another part of the streams reads theirs,
+ * so that no step bears the cost of all.
  *
- * Held are `STEPS` tokens for each stream that gets any. A stream that got none for so long, such as a session that waits for input,
- * gives its column back.
+ * There is room for `STEPS` tokens for each stream that gets any. A stream that got none for that
+ * long, such as a session that waits for input, gives its column back.
  *
- * Invariants: the token of a step is written over after `STEPS` steps, and every column was taken meanwhile. The request at `#rows[i]`
- * owns the column `#columns[i]`. A column is in `#free` or has an owner.
+ * Invariants: the token of a step is overwritten after `STEPS` steps, and every column was read
+ * meanwhile. The request at `#rows[i]` owns the column `#columns[i]`. A column is in `#free` or has
+ * an owner.
  */
 export class RecentTokens {
-  /** Steps that were written. */
+  /** The number of steps written. */
   #step = 0;
   /** Group after group of columns, and in each of them step after step. */
   #tokens = new Int32Array(GROUP).fill(NONE);
@@ -51,19 +56,23 @@ export class RecentTokens {
   readonly #free: number[] = [];
   /** By column: 1 = its stream is awaited. */
   #awaited = new Uint8Array(COLUMNS);
-  /** The requests that had one token in the last step, in its order: mostly the next step has the same. */
+  /**
+   * The requests that had one token in the last step, in its order; the next step mostly has the
+   * same.
+   */
   readonly #rows: Request[] = [];
   readonly #columns: number[] = [];
   /**
-   * What is left to do for the last step, in the order of its rows: a row number for a row that was not taken, and -1 - c for column c
-   * whose stream is awaited.
+   * The remaining work for the last step, in the order of its rows. An entry is the number of a row
+   * that was not handled, or -1 - c for column c whose stream is awaited.
    */
   left: Int32Array = new Int32Array(COLUMNS);
   numLeft = 0;
 
   /**
-   * Writes the tokens of a step. Left are rows with an end, with no token or several, and without a stream.
-   * @returns tokens taken
+   * Writes the tokens of a step. Rows with an end, with no token or several, or without a stream
+   * are left for the caller.
+   * @returns tokens written
    */
   write(outputs: StepOutputs, streams: Streams): number {
     const { requests, tokens, tokenOffsets, tokenCounts, finishReasons, length } = outputs;
@@ -83,7 +92,7 @@ export class RecentTokens {
       }
       const request = requests[row];
       if (rows[at] !== request) {
-        // The request that stood here has no token this time: the others move up.
+        // The request at this place has no token this time, so the others move up.
         if (rows[at + 1] === request) this.#cut(at);
         else {
           const stream = streams.of(request);
@@ -106,7 +115,7 @@ export class RecentTokens {
     return at;
   }
 
-  /** Hands a feed the tokens that the last `write` took. */
+  /** Passes the tokens that the last `write` wrote to a feed. */
   feed({ rows: fresh }: OutputsFeed): void {
     const place = placeOf(this.#step - 1);
     const tokens = this.#tokens;
@@ -115,12 +124,14 @@ export class RecentTokens {
     for (let i = 0; i < rows.length; i++) fresh.add(rows[i], tokens[groupOf(columns[i]) + place]);
   }
 
-  /** The stream of a column; null: it has ended. */
+  /** The stream of a column; null if it has ended. */
   owner(column: number): ColumnOwner | null {
     return this.#owners[column];
   }
 
-  /** Has the streams take their tokens whose turn it is. To be called once behind each `write`. */
+  /**
+   * Lets the streams whose turn it is read their tokens. Must be called once after each `write`.
+   */
   rotate(): void {
     const owners = this.#owners;
     for (let column = COLUMNS * ((this.#step - 1) % STEPS); column < owners.length; column += GROUP) {
@@ -135,7 +146,7 @@ export class RecentTokens {
     }
   }
 
-  /** Appends to a list what stands in the column of a stream. */
+  /** Appends the tokens in a stream's column to a list. */
   drain(owner: ColumnOwner, list: TokenList): void {
     const { column, since } = owner;
     const step = this.#step;
@@ -149,7 +160,7 @@ export class RecentTokens {
       return;
     }
     const to = placeOf(step);
-    // The steps go round.
+    // The column is a ring buffer.
     if (to <= from) list.appendColumn(this.#tokens, group + from, group + GROUP, COLUMNS);
     list.appendColumn(this.#tokens, group + (to <= from ? 0 : from), group + to, COLUMNS);
   }
@@ -159,7 +170,7 @@ export class RecentTokens {
     if (column >= 0) this.#awaited[column] = isAwaited ? 1 : 0;
   }
 
-  /** Takes the column of a stream back, which has taken what stands there. */
+  /** Frees the column of a stream that has read it. */
   release(owner: ColumnOwner): void {
     const { column } = owner;
     if (column < 0) return;
@@ -215,12 +226,12 @@ export class RecentTokens {
   }
 }
 
-/** Where the group of a column begins, with the column's place in it. */
+/** The index where the group of a column begins, plus the column's place in it. */
 function groupOf(column: number): number {
   return ((column & -COLUMNS) * STEPS) | (column & (COLUMNS - 1));
 }
 
-/** Where a step stands in a group. */
+/** The offset of a step in a group. */
 function placeOf(step: number): number {
   return (step % STEPS) * COLUMNS;
 }

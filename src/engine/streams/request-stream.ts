@@ -15,20 +15,24 @@ export interface StreamCalls {
 }
 
 /**
- * The stream of a submitted request's tokens. Read it by one `for await`, as a whole by `result()`, or both.
+ * The stream of a submitted request's tokens. Read it by one `for await`, as a whole by `result()`,
+ * or both.
  *
  * How reading ends:
- * - the request ended with `stop` or `length`, or by `stop(reason)`: the last output has the `finishReason`;
- * - the request was aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the end of a shutdown): the last
- *   output has the `finishReason` `abort`;
- * - the request was aborted with a reason (the signal's, or `abort(reason)`): unread tokens are dropped, and `next` and `result`
- *   reject with that very reason;
- * - the request failed: its tokens are delivered, then `next` and `result` reject with a BlockstepError. Its cause says why, and its
- *   stack ends with the place of the submission (as many frames as `Error.stackTraceLimit` says; 0 = none).
+ * - the request ended with `stop` or `length`, or by `stop(reason)`: the last output has the
+ *   `finishReason`;
+ * - the request was aborted without a reason (leaving the loop, `abort()`, `engine.abort(id)`, the
+ *   end of a shutdown): the last output has the `finishReason` `abort`;
+ * - the request was aborted with a reason (the signal's, or `abort(reason)`): unread tokens are
+ *   dropped, and `next` and `result` reject with that very reason;
+ * - the request failed: its tokens are delivered, then `next` and `result` reject with a
+ *   BlockstepError. Its cause gives the reason, and its stack ends with the place of the submission
+ *   (with `Error.stackTraceLimit` frames; 0 = none).
  *
- * A reader may be slow: unread tokens wait as one growing chunk, at most `maxTokens` tokens. In a session each answer ends with an
- * output that has a `finishReason` and `continues`, and up to `maxTokens` tokens may wait per answer. A stream without a reader stalls
- * nothing: its request runs to its end.
+ * A reader may be slow: unread tokens wait as one growing chunk, at most `maxTokens` tokens. In a
+ * session each answer ends with an output that has a `finishReason` and `continues`, and up to
+ * `maxTokens` tokens may wait per answer. A stream without a reader stalls nothing: its request
+ * runs to its end.
  */
 export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposable {
   readonly #stream: StreamBuffer;
@@ -62,20 +66,23 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 
   /**
-   * Aborts the request; does nothing if the request has ended. Readers are told at once; blocks go back before the next step.
-   * @param reason readers are rejected with it; without a reason reading ends with `finishReason: 'abort'`
+   * Aborts the request; does nothing if the request has ended. Readers are notified at once; blocks
+   * are freed before the next step.
+   * @param reason readers are rejected with it; without a reason reading ends with
+   * `finishReason: 'abort'`
    */
   abort(reason?: unknown): void {
     this.#calls.abort(this.#stream, reason);
   }
 
   /**
-   * Ends the request with `finishReason: 'stop'`, for a client that found the end in the text, such as a stop string. Does nothing if
-   * the request has ended. Readers get the end at once, after the tokens that have come; later tokens are dropped. The blocks go back
-   * before the next step, and cached blocks stay cached. The scheduler and a connector see an abort, as in vLLM.
+   * Ends the request with `finishReason: 'stop'`, for a client that found the end in the text, such
+   * as a stop string. Does nothing if the request has ended. Readers get the end at once, after the
+   * tokens that have come; later tokens are dropped. The blocks are freed before the next step, and
+   * cached blocks stay cached. The scheduler and a connector see an abort, as in vLLM.
    * @param reason becomes the `stopReason`; without a reason `stopReason` is null
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended: the next chunk would follow all
-   * computed tokens, also those behind the stop. Nothing was changed
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended:
+   * the next chunk would follow all computed tokens, also those after the stop. Nothing was changed
    */
   stop(reason?: StopReason): void {
     this.#calls.stop(this.#stream, reason);
@@ -159,7 +166,10 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
   }
 }
 
-/** The reader of a request's outputs. Several calls of `next` may wait at once; they are answered in order. */
+/**
+ * The reader of a request's outputs. Several calls of `next` may wait at once; they are answered in
+ * order.
+ */
 export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
   readonly #stream: StreamBuffer;
   readonly #calls: StreamCalls;
@@ -192,7 +202,7 @@ export class OutputIterator implements AsyncIterator<RequestOutput, undefined> {
     return this;
   }
 
-  /** For `console.log`: what its stream shows. */
+  /** For `console.log`: the same as for its stream. */
   [inspect.custom](depth: number, options: InspectOptions): string {
     return #stream in this
       ? inspectStream('OutputIterator', this.#stream, depth, options)

@@ -21,26 +21,29 @@ type Next = IteratorResult<RequestOutput, undefined>;
 const DONE: Next = Object.freeze({ done: true, value: undefined });
 
 /**
- * The tokens of one request, the reader's position in them, the waiting readers, and the end of the request.
+ * The tokens of one request, the reader's position in them, the waiting readers, and the end of the
+ * request.
  *
- * All tokens stand in one list, of `maxTokens` at most, and never more than the model's length. The reader has a position in it. So a
- * slow reader stalls nobody and loses nothing, and memory is bounded.
+ * All tokens are in one list, of `maxTokens` at most, and never more than the model's length. The
+ * reader has a position in it. So a slow reader stalls nobody and loses nothing, and memory is
+ * bounded.
  *
- * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has not ended; a stream ends once.
+ * Invariants: `read <= numTokens`; while a reader waits, `read === numTokens` and the stream has
+ * not ended; a stream ends once.
  */
 export class StreamBuffer implements ColumnOwner {
-  // The fields that every step touches stand first.
+  // The fields that every step touches come first.
   readonly #made: TokenList;
-  /** Tokens that the reader has taken. */
+  /** The number of tokens that the reader has read. */
   read = 0;
-  /** Waiting calls of `next`; null: none has waited yet. */
+  /** Waiting calls of `next`; null if none has waited yet. */
   #waiting: Waiters<Next> | null = null;
   /** Whether a reader waits for the next output; with a listener always, until the end. */
   isAwaited = false;
-  // Where its last tokens stand: see `ColumnOwner`.
+  // The place of its last tokens: see `ColumnOwner`.
   column = -1;
   since = 0;
-  /** Called when there is something to take; null: readers wait by `next`. */
+  /** Called when there is something to take; null if readers wait by `next`. */
   listener: (() => void) | null = null;
   /** Whether the listener is about to be called. */
   isNews = false;
@@ -51,7 +54,7 @@ export class StreamBuffer implements ColumnOwner {
   ended = false;
   /** The reason with which the client stopped the request; null = without a reason, undefined = not stopped. */
   #stoppedFor: StopReason | null | undefined = undefined;
-  /** Rejects the readers, in place of an end; undefined = the stream did not fail. */
+  /** Rejects the readers, instead of an end; undefined = the stream did not fail. */
   failure: unknown = undefined;
   #endedAt = -1;
   #finalOutputRead = false;
@@ -59,9 +62,9 @@ export class StreamBuffer implements ColumnOwner {
   wasLeft = false;
   /** The request was aborted with a reason. */
   wasCutOff = false;
-  /** The answers of a session; null: none has ended. */
+  /** The answers of a session; null if none has ended. */
   #answers: Answers | null = null;
-  /** The promise of the result; null until it is asked for. */
+  /** The promise of the result; null until it is requested. */
   #result: Deferred<RequestResult> | null = null;
   /** Unties the stream from its signal; called when the stream ends. */
   release: (() => void) | null = null;
@@ -69,7 +72,10 @@ export class StreamBuffer implements ColumnOwner {
   /** Number of rounds that the engine had begun when the request was submitted. */
   readonly submittedRound: number;
   readonly #totals: StreamTotals;
-  /** Where the request was submitted. Dropped at the end, since a place keeps the functions of its stack alive. */
+  /**
+   * The place of the submission. Dropped at the end, because a place keeps the functions of its
+   * stack alive.
+   */
   #place: SubmitPlace | null;
 
   constructor(
@@ -85,7 +91,7 @@ export class StreamBuffer implements ColumnOwner {
     this.#made = new TokenList(request.maxTokens);
   }
 
-  /** Whether no output comes any more: a reader had the last output or the failure, or left. */
+  /** Whether no more output will come: a reader had the last output or the failure, or left. */
   get isReadOut(): boolean {
     return this.#finalOutputRead;
   }
@@ -100,7 +106,7 @@ export class StreamBuffer implements ColumnOwner {
     return this.numTokens - this.read;
   }
 
-  /** Takes the tokens of the last steps. */
+  /** Reads the tokens of the last steps. */
   pull(): void {
     if (this.column >= 0) this.#totals.recent.drain(this, this.#made);
   }
@@ -113,7 +119,7 @@ export class StreamBuffer implements ColumnOwner {
     for (const feed of this.#totals.feeds) feed.rows.addAll(this.request, source, from, count, extras);
   }
 
-  /** Makes a function the reader. It is told at once of what has come already. */
+  /** Makes a function the reader. The function is called at once if outputs have already come. */
   listen(listener: () => void): void {
     this.listener = listener;
     if (!this.ended) this.#setAwaited(true);
@@ -126,7 +132,7 @@ export class StreamBuffer implements ColumnOwner {
     return this.ended ? this.#readEnd() : null;
   }
 
-  /** Hands the unread tokens to the reader that waits longest. */
+  /** Passes the unread tokens to the reader that has waited longest. */
   wake(): void {
     if (this.listener !== null) {
       this.#totals.news.add(this);
@@ -163,8 +169,9 @@ export class StreamBuffer implements ColumnOwner {
   }
 
   /**
-   * Ends the stream with a failure. Unread tokens are still delivered; then readers are rejected with an error of the same code,
-   * message and cause, whose stack says where the request was submitted.
+   * Ends the stream with a failure. Unread tokens are still delivered. Then readers are rejected
+   * with an error of the same code, message and cause, whose stack shows where the request was
+   * submitted.
    * @returns whether it ended now
    */
   fail(failure: BlockstepError, now: number): boolean {

@@ -5,7 +5,10 @@ import type { OutputEnd } from '../outputs/engine-outputs.js';
 import { OutputsFeed } from '../outputs/outputs-feed.js';
 import { RecentTokens } from './recent-tokens.js';
 
-/** What all streams of an engine share: sums over those that have not ended, so that statistics need no walk, and who is told. */
+/**
+ * The shared state of all streams of an engine: sums over unfinished streams, so that statistics
+ * need no walk, and the observers.
+ */
 export class StreamTotals {
   readonly news = new News();
   readonly recent = new RecentTokens();
@@ -30,7 +33,7 @@ export class StreamTotals {
     for (const feed of this.feeds) feed.end(failure);
   }
 
-  /** Tells the readers of all outputs how a request, or an answer of it, ended. */
+  /** Notifies the readers of all outputs how a request, or an answer of it, ended. */
   tellEnd(request: Request, close: Omit<OutputEnd, 'error'>, error: unknown): void {
     for (const feed of this.feeds) feed.addEnd(request, { ...close, error });
   }

@@ -3,7 +3,10 @@ import { checkNames, type KnownNames, knownNames } from '../../base/known-names.
 import { REQUEST_FIELDS } from '../../scheduler/calls/request-names.js';
 import type { RequestInput } from '../../scheduler/request/request.js';
 
-/** A request as a client submits it: the scheduler's `RequestInput`, with an optional `id`. Without an id the engine makes one up. */
+/**
+ * A request as a client submits it: the scheduler's `RequestInput`, with an optional `id`. Without
+ * an id the engine generates one.
+ */
 export type SubmitInput = Omit<RequestInput, 'id'> & { id?: string };
 
 /** Options of `Engine.submit`. */
@@ -35,7 +38,7 @@ export function parseSignal(options: SubmitOptions, known: KnownNames = SUBMIT_O
     // The platform's own getter throws for an object that only looks like a signal.
     if (signal instanceof AbortSignal && typeof isAborted(signal) === 'boolean') return signal;
   } catch {
-    // It is no signal.
+    // The object is not a signal.
   }
   throw badArgument('options.signal', show(signal), 'an AbortSignal');
 }

@@ -1,26 +1,30 @@
 import { BlockstepError } from '../../base/errors.js';
 
 /**
- * Where a request was submitted: the frames of a stack. V8 captures ten frames in 3.5 microseconds and 850 bytes, which is more than all
- * else of a submission, and makes text of them only when `stack` is read. A place keeps the functions of its frames alive.
+ * The place where a request was submitted: the frames of a stack. V8 captures ten frames in 3.5
+ * microseconds and 850 bytes, which is more than all else of a submission. It formats them as text
+ * only when `stack` is read. A place keeps the functions of its frames alive.
  */
 export interface SubmitPlace {
   readonly stack?: unknown;
 }
 
-/** Of which submissions the place is noted: `some` are all of an engine that gets fewer than 1,000 a second, else one in 16 of the rest. */
+/**
+ * The submissions whose place is captured. `some`: all submissions while there are fewer than 1,000
+ * a second, and one in 16 of those beyond.
+ */
 export type SubmitPlaces = 'all' | 'some' | 'none';
 
 export const SUBMIT_PLACES: readonly SubmitPlaces[] = ['all', 'some', 'none'];
 
-/** Places that are noted before only some are. */
+/** The number of places that are captured in each window before only some are. */
 const MOST = 1000;
-/** Milliseconds after which as many are noted again. */
+/** The length of a window, in milliseconds. */
 const WINDOW_MS = 1000;
-/** Of so many submissions beyond these one has its place noted. */
+/** Beyond that number, one in this many submissions is captured. */
 const ONE_IN = 16;
 
-/** Notes where requests are submitted. */
+/** Captures where requests are submitted. */
 export class PlaceNotes {
   readonly #kind: SubmitPlaces;
   readonly #now: () => number;
@@ -29,23 +33,29 @@ export class PlaceNotes {
   /** When the window began. */
   #since = 0;
 
-  /** @param now milliseconds; asked at the begin of a window, and for one in 16 of the submissions beyond its first */
+  /**
+   * @param now milliseconds; read at the begin of a window, and for one in 16 of the submissions
+   * beyond its first
+   */
   constructor(kind: SubmitPlaces, now: () => number) {
     this.#kind = kind;
     this.#now = now;
   }
 
-  /** The place from which `called` was called, for one submission; null: it is not noted. */
+  /** The place from which `called` was called, for one submission; null if it is not captured. */
   one(called: (...args: never) => unknown): SubmitPlace | null {
     return this.#kind === 'some' && !this.#isTurn() ? null : this.each(called);
   }
 
-  /** The same for a call that submits many requests: its place is always noted, but with `none`. */
+  /**
+   * The same for a call that submits many requests: its place is always captured, except with
+   * `none`.
+   */
   each(called: (...args: never) => unknown): SubmitPlace | null {
     return this.#kind === 'none' ? null : capture(called);
   }
 
-  /** Counts a submission. @returns whether its place is noted */
+  /** Counts a submission. @returns whether its place is captured */
   #isTurn(): boolean {
     if (this.#count === 0) this.#since = this.#now();
     if (++this.#count <= MOST) return true;
@@ -55,7 +65,7 @@ export class PlaceNotes {
   }
 }
 
-/** Captures the place from which `called` was called, with as many frames as `Error.stackTraceLimit` says. */
+/** Captures the place from which `called` was called, with `Error.stackTraceLimit` frames. */
 function capture(called: (...args: never) => unknown): SubmitPlace {
   const place: SubmitPlace = {};
   Error.captureStackTrace(place, called);
@@ -63,13 +73,15 @@ function capture(called: (...args: never) => unknown): SubmitPlace {
 }
 
 /**
- * The error for the readers of one failed request: a copy of `failure` whose stack goes on with the place of the submission. The stack
- * becomes text only when it is read, since one failure may end a hundred thousand requests.
+ * The error for the readers of one failed request: a copy of `failure` whose stack continues with
+ * the place of the submission. The stack is formatted only when it is read, because one failure may
+ * end a hundred thousand requests.
  */
 export function failureAt(failure: BlockstepError, place: SubmitPlace | null): BlockstepError {
   const { code, message } = failure;
   const told = new BlockstepError(code, message, 'cause' in failure ? { cause: failure.cause } : undefined);
-  // Deleted first, because redefining the existing stack would make V8 write it as text.
+  // The stack is deleted first, because redefining the existing one would make V8 format it as
+  // text.
   delete told.stack;
   const define = (stack: PropertyDescriptor): unknown =>
     Object.defineProperty(told, 'stack', { configurable: true, enumerable: false, ...stack });
@@ -80,7 +92,10 @@ export function failureAt(failure: BlockstepError, place: SubmitPlace | null): B
   return told;
 }
 
-/** The frames of a place as text, without the stack's first line; empty if the program's `Error.prepareStackTrace` makes no text. */
+/**
+ * The frames of a place as text, without the stack's first line; empty if the program's
+ * `Error.prepareStackTrace` returns no text.
+ */
 function framesOf(place: SubmitPlace | null): string {
   const stack = place?.stack;
   const head = typeof stack === 'string' ? stack.indexOf('\n') : -1;

@@ -1,13 +1,14 @@
 import type { TransferReport } from '../../scheduler/connector/connector.js';
 import type { Plan } from '../../scheduler/plan/plan.js';
 
-/** A load that one rank of one child connector has to report. */
+/** A load that one rank of one child connector must report. */
 type Awaited = Required<Omit<TransferReport, 'declined'>>;
 
 /**
- * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads the blocks of a synchronous load
- * when it is executed, loaded or not. So a rank that reports nothing has failed: it may have thrown, or its answer was lost. Silence
- * taken for success gives wrong text (vLLM #52234: HTTP 200 with wrong text).
+ * The synchronous loads of the steps in flight that the workers have not reported yet. A step reads
+ * the blocks of a synchronous load when it is executed, loaded or not. So a rank that reports
+ * nothing counts as failed: it may have thrown, or its answer was lost. To treat silence as success
+ * gives wrong text (vLLM #52234: HTTP 200 with wrong text).
  */
 export class LoadVerdicts {
   /** Unreported loads by step number, the oldest step first. */

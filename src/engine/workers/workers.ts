@@ -27,28 +27,39 @@ const NO_BLOCKS = new Int32Array(0);
 const NO_REUSE: BlockReuse = Object.freeze({ released: Object.freeze([]), taken: NO_BLOCKS });
 
 /**
- * The worker sides of the connector, one per rank, called in the order of a step: `planned`, `begin`, `end`, `settle`, `collect`.
- * An error of a worker is counted, and fails the loads that the worker should have begun; no step fails because of it.
+ * The worker sides of the connector, one per rank, called in the order of a step: `planned`,
+ * `begin`, `end`, `settle`, `collect`. An error of a worker is counted, and fails the loads that
+ * the worker should have begun; no step fails because of it.
  */
 export class Workers {
   readonly #scheduler: Scheduler;
   readonly #workers: readonly WorkerMethods[];
   readonly #countFailure: CountFailure;
-  /** Whether a worker wants to hear of steps whose blocks can be stored. */
+  /** Whether a worker wants to be notified of steps whose blocks can be stored. */
   readonly #hasStores: boolean;
   /** Handles of finished requests that the next `collect` tells the workers. */
   #finished: number[] = [];
   /** Handles of finished requests whose ends wait for the connector metadata that goes with them. */
   #ended: number[] = [];
-  /** Handles of requests that gave their blocks back and go on. Their stores must end before the next step is executed. */
+  /**
+   * Handles of requests that released their blocks and continue. Their stores must end before the
+   * next step is executed.
+   */
   #released: number[] = [];
-  /** Ids of blocks taken from the pool that the workers were not told yet; see `BlockReuse.taken`. */
+  /**
+   * Ids of blocks taken from the pool that have not been reported to the workers yet; see
+   * `BlockReuse.taken`.
+   */
   #taken: Int32Array = NO_BLOCKS;
   /**
-   * Blocks that requests let go while they go on (`Plan.droppedBlocks`), as long as the stores of step `behind` or an earlier one have not begun.
+   * Blocks that requests dropped while they continue (`Plan.droppedBlocks`), as long as the stores
+   * of step `behind` or an earlier one have not begun.
    */
   #dropped: { readonly behind: number; readonly blocks: ReadonlySet<number> }[] = [];
-  /** A plan took one of these blocks: it is executed only when every step before it was, and its stores have begun. */
+  /**
+   * A plan took one of these blocks. It is executed only when every earlier step was, and the
+   * block's stores have begun.
+   */
   #takesDropped = false;
   /** The last plan with tokens, and the last one that has ended. */
   #planned = -1;
@@ -56,12 +67,18 @@ export class Workers {
   /** Loads that workers failed to begin; the next `collect` reports them as failed. */
   #lost: TransferReport[] = [];
   readonly #verdicts = new LoadVerdicts();
-  /** The last step that the workers were told is settled: it and all earlier steps were executed. */
+  /**
+   * The last step that was reported to the workers as settled: it and all earlier steps were
+   * executed.
+   */
   #settled = -1;
   /** See `begunStep`. */
   #begun = -1;
 
-  /** @param countFailure is told of every call of a worker that threw, or returned reports that cannot be read */
+  /**
+   * @param countFailure called for every call of a worker that threw, or returned reports that
+   * cannot be read
+   */
   constructor(scheduler: Scheduler, workers: readonly WorkerMethods[], countFailure: CountFailure) {
     this.#scheduler = scheduler;
     this.#workers = workers;
@@ -69,29 +86,40 @@ export class Workers {
     this.#countFailure = countFailure;
   }
 
-  /** Whether the workers are told which blocks are taken; with executors that watch blocks plans name them anyway. */
+  /**
+   * Whether the taken blocks are reported to the workers. With executors that watch blocks, plans
+   * list them anyway.
+   */
   get #isTold(): boolean {
     const { connector, kvGroups } = this.#scheduler.config;
     const protection = connector?.protection ?? [];
     return protection.includes('fence') || (kvGroups !== null && protection.includes('own'));
   }
 
-  /** Whether blocks changed hands that stores of steps in flight may still have to read. */
+  /** Whether blocks changed owners that stores of steps in flight may still have to read. */
   get #owesReuse(): boolean {
     return this.#released.length > 0 || this.#takesDropped;
   }
 
-  /** The last step whose connector metadata the workers were given, with its loads and stores. */
+  /**
+   * The last step whose connector metadata, with its loads and stores, was given to the workers.
+   */
   get begunStep(): number {
     return this.#begun;
   }
 
-  /** Whether the workers have to hear of an end yet: the plan that told of the end lacked its connector metadata. */
+  /**
+   * Whether the workers still have to learn of an end, because the plan that reported the end
+   * lacked its connector metadata.
+   */
   get owesEnds(): boolean {
     return this.#ended.length > 0;
   }
 
-  /** Notes the blocks that change hands in a new plan. The workers must hear of them before this plan, or a later one, is executed. */
+  /**
+   * Notes the blocks that change owners in a new plan. The workers must learn of them before this
+   * plan, or a later one, is executed.
+   */
   planned({ releasedHandles, takenBlocks, droppedBlocks, step, totalTokens }: Plan): void {
     if (releasedHandles.length > 0) this.#released = this.#released.concat(releasedHandles);
     if (takenBlocks.length > 0 && this.#isTold) this.#taken = joined(this.#taken, takenBlocks);
@@ -107,29 +135,32 @@ export class Workers {
   }
 
   /**
-   * Whether the plan may be executed only after all earlier steps: it loads into blocks that earlier steps may still write, or takes
-   * blocks whose stores have not begun.
+   * Whether the plan may be executed only after all earlier steps. This is so if it loads into
+   * blocks that earlier steps may still write, or takes blocks whose stores have not begun.
    */
   mustWait({ hasSyncLoads }: Plan): boolean {
     return hasSyncLoads || this.#owesReuse;
   }
 
   /**
-   * Has the workers begin the loads of a plan. Call it before the plan is executed, and also for an empty plan, which is not executed.
-   * @param isFirst every earlier step was executed; otherwise the workers hear of given-back blocks with a later plan
+   * Lets the workers begin the loads of a plan. Call it before the plan is executed, and also for
+   * an empty plan, which is not executed.
+   * @param isFirst every earlier step was executed; otherwise the workers learn of released blocks
+   * with a later plan
    * @param finishedHandles finished requests that no earlier plan named
    */
   begin(plan: Plan, isFirst: boolean, finishedHandles: readonly number[] = plan.finishedHandles): void {
     const { connectorMetadata: metadata, step } = plan;
     if (finishedHandles.length > 0) this.#ended = this.#ended.concat(finishedHandles);
-    // Workers hear of an end only with the metadata, which names the transfers that the connector has begun for the request.
+    // Workers learn of an end only with the metadata, which names the transfers that the connector
+    // has begun for the request.
     if (!plan.lacksMetadata) {
       this.#begun = step;
       this.#tellEnded();
     }
     const reuse = this.#drainReuse(isFirst);
-    // A load of an empty plan may have got blocks whose earlier stores are not over. Then the load waits for the next plan, before
-    // which those stores end.
+    // A load of an empty plan may have taken blocks whose earlier stores are not over. Then the
+    // load waits for the next plan, before which those stores end.
     const times = { step, notBefore: this.#owesReuse ? step : step - 1 };
     this.#verdicts.expect(plan, this.#scheduler.config.connector?.reporters ?? []);
     for (let rank = 0; rank < this.#workers.length; rank++) {
@@ -156,14 +187,17 @@ export class Workers {
     this.#ended = [];
   }
 
-  /** Has the workers begin the stores of a plan: after its execution and update, and before a block that it freed is reused. */
+  /**
+   * Lets the workers begin the stores of a plan: after its execution and update, and before a block
+   * that it freed is reused.
+   */
   end(plan: Plan): void {
     // A plan without tokens ends at once, while steps before it may still be in flight.
     if (plan.totalTokens > 0) {
       this.#lastEnded = plan.step;
       if (this.#dropped.length > 0) this.#dropped = this.#dropped.filter(({ behind }) => behind > plan.step);
     }
-    // Which rows failed takes a look at every row.
+    // To find the failed rows, every row must be examined.
     if (!this.#hasStores) return;
     const { connectorMetadata: metadata, step } = plan;
     const times = { step, failed: plan.failedHandles() };
@@ -172,7 +206,10 @@ export class Workers {
     });
   }
 
-  /** Tells the workers that every step up to this one was executed: these steps write no block any more. */
+  /**
+   * Tells the workers that every step up to this one was executed, so that these steps write no
+   * block any more.
+   */
   settle(step: number): void {
     if (step <= this.#settled) return;
     this.#settled = step;
@@ -193,7 +230,7 @@ export class Workers {
     if (all !== null) this.#lost = [];
     for (let rank = 0; rank < this.#workers.length; rank++) {
       const answer = this.#ask(rank, finished);
-      // Most often there is nothing to say, and then nothing is made.
+      // Mostly there is no report, and then nothing is allocated.
       if (answer === null || answer === undefined) continue;
       const gathered = all ?? nothingYet([]);
       all = gathered;
@@ -209,8 +246,9 @@ export class Workers {
   }
 
   /**
-   * Completes the reports of a round that takes the answer of a step: each synchronous load of this step that a rank has not reported
-   * by now is added as failed. The rank may have thrown when it was asked.
+   * Completes the reports of a round that processes the answer of a step. Each synchronous load of
+   * this step that a rank has not reported by now is added as failed. The rank may have thrown when
+   * it was asked.
    */
   withVerdicts(step: number, output: ConnectorOutput | null): ConnectorOutput | null {
     const silent = this.#verdicts.close(step);
@@ -225,7 +263,10 @@ export class Workers {
     });
   }
 
-  /** The blocks that change hands, for the workers; none while stores of given-back blocks have not begun. */
+  /**
+   * The blocks that change owners, for the workers; none while stores of released blocks have not
+   * begun.
+   */
   #drainReuse(isFirst: boolean): BlockReuse {
     if (!isFirst && this.#owesReuse) return NO_REUSE;
     this.#takesDropped = false;
@@ -236,7 +277,10 @@ export class Workers {
     return reuse;
   }
 
-  /** What a worker answers to `getFinished`; where some of its children failed, what the others said. */
+  /**
+   * A worker's answer to `getFinished`. If some of its children failed, this is the answer of the
+   * others.
+   */
   #ask(rank: number, finished: readonly number[]): unknown {
     try {
       return this.#workers[rank].getFinished(finished);
@@ -246,7 +290,10 @@ export class Workers {
     }
   }
 
-  /** Adds a worker's reports to the others'. If one of its lists cannot be read, none of them counts. */
+  /**
+   * Adds a worker's reports to the others'. If one of its lists cannot be read, none of them
+   * counts.
+   */
   #addAnswer(all: Collected, answer: unknown, rank: number): void {
     const output = parseWorkerOutput(answer);
     if (output === null) return;
@@ -261,11 +308,12 @@ export class Workers {
   }
 
   /**
-   * Reports the loads of the plan as failed for a rank, since nobody knows which of them the rank has begun.
+   * Reports the loads of the plan as failed for a rank, because it is unknown which of them the
+   * rank has begun.
    * @param children those whose loads are meant; null = all
    */
   #lose({ step, syncLoads }: Plan, rank: number, children: readonly number[] | null): void {
-    // The scheduler knows of `failed` loads already: their metadata could not be made.
+    // The scheduler already knows about `failed` loads: their metadata could not be made.
     for (const { request, child, failed } of syncLoads) {
       if (failed || children?.includes(child) === false) continue;
       this.#lost.push({ handle: request.handle, child, rank, step });
@@ -277,7 +325,7 @@ export class Workers {
     }
   }
 
-  /** Calls, and counts an error. */
+  /** Makes a call, and counts an error. */
   #try(rank: number, method: string, call: () => unknown): void {
     try {
       call();
@@ -286,7 +334,7 @@ export class Workers {
     }
   }
 
-  /** No error of a worker goes further. */
+  /** Counts an error of a worker, which goes no further. */
   #note(rank: number, method: string, error: unknown): void {
     this.#countFailure(rank, method, error);
   }

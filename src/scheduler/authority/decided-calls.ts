@@ -7,8 +7,8 @@ import { type Deciding, GpuQuestion } from './gpu-question.js';
 import { PendingSchedule } from './pending-schedule.js';
 
 /**
- * The calls of a scheduler whose plans a GPU decides: a plan takes some round trips to the GPU, and the event loop may go on
- * meanwhile. All other calls are those of a host that decides.
+ * The calls of a scheduler whose plans a GPU decides. A plan takes some round trips to the GPU, and
+ * the event loop may continue meanwhile. All other calls work as where the host decides.
  */
 export class DecidedCalls extends SchedulerCalls {
   readonly #question: GpuQuestion;
@@ -31,22 +31,25 @@ export class DecidedCalls extends SchedulerCalls {
   }
 
   /**
-   * Makes the next plan within this call, however long that takes: this thread does nothing else meanwhile.
+   * Makes the next plan within this call, however long that takes; the thread is blocked meanwhile.
    * @throws what `Scheduler.scheduleAsync` throws
    */
   scheduleInPlace(): Plan {
     return this.begin().finish();
   }
 
-  /** Begins a plan that can be waited for in either way. @throws what a call of the scheduler throws at its gate */
+  /**
+   * Begins a plan, which can be awaited or completed synchronously. @throws what a call of the
+   * scheduler throws at its gate
+   */
   begin(): PendingSchedule {
     this.gate.checkFree();
     return new PendingSchedule(this.#inParts());
   }
 
   /**
-   * `SchedulerCalls.enter` for a call that waits for the GPU and changes the state in every part. Between two parts the
-   * gate is closed to changes. The call is over when its last part is.
+   * `SchedulerCalls.enter` for a call that waits for the GPU and changes the state in every part.
+   * Between two parts the gate is closed to changes. The call ends with its last part.
    */
   *#inParts(): Deciding<Plan> {
     const { gate, state } = this;

@@ -17,12 +17,13 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { type Deciding, type GpuQuestion, LOOK_UP } from './gpu-question.js';
 
 /**
- * `schedule()` where the GPU decides: it makes the plan that `schedule` of the host makes, in as few round trips to the
- * GPU as the rules allow. One round trip covers the running requests and the requests in line behind them about which
- * neither a grammar nor a connector nor the adapters have to be asked. Each victim of a preemption costs one more, and
- * so does each admission that a connector is told of.
- * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR, ERR_BLOCKSTEP_INVARIANT; the decision of the GPU is then unknown or
- * impossible
+ * `schedule()` where the GPU decides. It makes the same plan as `schedule` of the host, in as few
+ * round trips to the GPU as the rules allow. One round trip covers the running requests. It also
+ * covers the next requests in line, up to one that needs a question to a grammar, a connector or
+ * the adapters. Each victim of a preemption costs one more, and so does each admission that is
+ * reported to a connector.
+ * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR, ERR_BLOCKSTEP_INVARIANT; the decision of the
+ * GPU is then unknown or impossible
  */
 export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Deciding<Plan> {
   const plan = beginSchedule(s);
@@ -34,7 +35,10 @@ export function* scheduleOnDevice(s: SchedulerState, question: GpuQuestion): Dec
   return plan;
 }
 
-/** As `runningPass` of the host. The last question of this pass may have answered the first admissions too. */
+/**
+ * Like `runningPass` of the host. The last question of this pass may have answered the first
+ * admissions too.
+ */
 function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   const { running } = s.queues;
   let next = 0;
@@ -59,7 +63,7 @@ function* runningPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
   }
 }
 
-/** As `makeRoom` of the host, for an entry for which the GPU found no blocks. */
+/** Like `makeRoom` of the host, for an entry for which the GPU found no blocks. */
 function* makeRoom(
   s: SchedulerState,
   plan: Plan,
@@ -81,7 +85,9 @@ function* makeRoom(
   }
 }
 
-/** As `waitingPass` of the host. It begins with the admissions that the GPU has answered already. */
+/**
+ * Like `waitingPass` of the host. It begins with the admissions that the GPU has answered already.
+ */
 function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): Deciding<void> {
   for (;;) {
     enterAdmitted(s, plan, question);
@@ -103,8 +109,9 @@ function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
 }
 
 /**
- * Enters the admitted requests of an answered question. Each is the head of the line when those before it have entered.
- * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than the connector was told of
+ * Enters the admitted requests of an answered question. Each is the head of the line when the
+ * previous ones have entered.
+ * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than the connector was told
  */
 function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
   for (let i = 0; i < question.numAdmitted; i++) {
@@ -146,11 +153,12 @@ function unknownPrefix(s: SchedulerState, request: Request): Prefix {
 }
 
 /**
- * Adds to the question the requests that stand in line behind its admissions. It ends at the first request about which
- * a callback or the adapters must be asked, or where the requests before are sure to use up the token budget.
+ * Adds to the question the requests in line behind its admissions. It ends at the first request
+ * that needs a question to a callback or the adapters. It also ends where the previous requests are
+ * sure to use up the token budget.
  */
 function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budget: number): void {
-  // The connector is told of each admission, and what it does then may change the next one.
+  // The connector is notified of each admission, and its reaction may change the next one.
   if (s.connector !== null) return;
   const { admissions } = question;
   const threshold = s.config.longPrefillTokenThreshold || budget;
@@ -169,8 +177,8 @@ function addFromLine(s: SchedulerState, plan: Plan, question: GpuQuestion, budge
 }
 
 /**
- * Whether a request is admitted as soon as it is the first in line and fits, without a question to a grammar or to the
- * adapters.
+ * Whether a request is admitted as soon as it is first in line and fits, without a question to a
+ * grammar or to the adapters.
  */
 function isPlain(s: SchedulerState, request: Request): boolean {
   const { maxLoras } = s.config;

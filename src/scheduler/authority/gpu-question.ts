@@ -20,26 +20,30 @@ import { reservedBlocks } from '../schedule/reserved-blocks.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * A computation that waits for decisions of the GPU: it yields while a decision is under way, and looks again when it
- * is resumed.
+ * A computation that waits for decisions of the GPU. It yields while a decision is in progress, and
+ * polls again when it is resumed.
  */
 export type Deciding<T> = Generator<undefined, T, undefined>;
 
-/** In place of a number of hits: the GPU looks them up. */
+/** Replaces the number of hits: the GPU looks them up. */
 export const LOOK_UP = -1;
 
-/** Polls of a decision before the event loop gets its turn: some tens of microseconds. */
+/** Polls of a decision before the event loop gets control: some tens of microseconds. */
 const SPINS = 256;
 
-/** Longest wait for one decision, in milliseconds of real time. A GPU that takes longer counts as hung. */
+/**
+ * The longest wait for one decision, in milliseconds of real time. A GPU that takes longer counts
+ * as hung.
+ */
 const TIMEOUT_MS = 60_000;
 
 /**
- * One round trip to the GPU: a question and its answer. It asks for blocks for entries of a plan, and behind them for
- * admissions of requests, best first. The GPU decides up to the first that does not fit.
+ * One round trip to the GPU: a question and its answer. It asks for blocks for entries of a plan,
+ * and then for admissions of requests, best first. The GPU decides in order, up to the first that
+ * does not fit.
  */
 export class GpuQuestion {
-  /** The admissions. Those that the GPU has answered carry their number of hits. */
+  /** The admissions. Answered admissions have their number of hits. */
   readonly admissions: Prefix[] = [];
   readonly #s: SchedulerState;
   readonly #flags: number;
@@ -63,7 +67,7 @@ export class GpuQuestion {
   }
 
   /**
-   * Has the GPU decide the plan's entries from index `from` on, and then the admissions.
+   * Lets the GPU decide the plan's entries from index `from` on, and then the admissions.
    * @param tokenBudget limit of `plan.totalTokens`
    * @returns index of the first entry that found no blocks, or the number of entries if all did
    * @throws ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_MIRROR; the decision is then unknown
@@ -75,12 +79,13 @@ export class GpuQuestion {
       native.submitDecision(plan.frame, at, plan.numRequests, this.#ask);
       yield* this.#answered();
       at += this.#answer[Answer.numRun];
-      // The question had no room for all entries. Admissions that were left out get their turn as the next in line.
+      // The question had no room for all entries. Admissions that were left out are considered as
+      // the next in line.
       if (this.#answer[Answer.stop] !== DecisionStop.batch || at === plan.numRequests) return at;
     }
   }
 
-  /** Why the GPU stopped where it did: a `DecisionStop`. */
+  /** Why the GPU stopped: a `DecisionStop`. */
   get stop(): number {
     return this.#answer[Answer.stop];
   }
@@ -137,13 +142,13 @@ export class GpuQuestion {
       ask[at + Admission.numHits] = fresh ? numHits : LOOK_UP;
       const pads = !external.async && draftsToPad(s, plan, request) > 0;
       ask[at + Admission.flags] = external.async ? AdmissionFlag.loadsFirst : pads ? AdmissionFlag.pads : 0;
-      // Where there is a connector, each admission is a question of its own.
+      // With a connector, each admission is a question of its own.
       if (external.async && config.loadReservation) ask[Ask.keptBlocks] = reservedBlocks(s, request);
     }
   }
 
   /**
-   * Waits until the decision under way has come, and notes the hits that the GPU looked up.
+   * Waits until the pending decision has come, and notes the hits that the GPU looked up.
    * @throws ERR_BLOCKSTEP_CUDA after `TIMEOUT_MS`, and what `pollDecision` throws
    */
   *#answered(): Deciding<void> {

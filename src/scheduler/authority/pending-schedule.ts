@@ -3,7 +3,8 @@ import type { Plan } from '../plan/plan.js';
 import type { Deciding } from './gpu-question.js';
 
 /**
- * Pause between two polls of a decision that takes long, in milliseconds: the thread that makes it may need this core.
+ * The pause between two polls of a slow decision, in milliseconds: the thread that makes it may
+ * need this core.
  */
 const PAUSE_MS = 0.02;
 const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4));
@@ -11,8 +12,8 @@ const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4));
 type Outcome = { plan: Plan } | { error: unknown };
 
 /**
- * A `schedule()` that waits for decisions of the GPU. `settle` or `finish` carries it on; it has one outcome, which
- * both return.
+ * A `schedule()` that waits for decisions of the GPU. `settle` or `finish` continues it. Both
+ * return its one outcome.
  */
 export class PendingSchedule {
   readonly #parts: Deciding<Plan>;
@@ -33,8 +34,9 @@ export class PendingSchedule {
   }
 
   /**
-   * Waits for the plan in place: this thread does nothing else meanwhile.
-   * @throws what the schedule throws; ERR_BLOCKSTEP_REENTRANT from inside a callback of this schedule
+   * Waits for the plan synchronously; the thread is blocked meanwhile.
+   * @throws what the schedule throws; ERR_BLOCKSTEP_REENTRANT from inside a callback of this
+   * schedule
    */
   finish(): Plan {
     while (!this.#advance()) Atomics.wait(NEVER_WOKEN, 0, 0, PAUSE_MS);
@@ -42,7 +44,7 @@ export class PendingSchedule {
   }
 
   /**
-   * Goes on as far as the GPU has decided.
+   * Continues as far as the GPU has decided.
    * @returns whether the schedule is over
    */
   #advance(): boolean {

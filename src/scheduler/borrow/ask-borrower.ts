@@ -32,15 +32,15 @@ export function bindBorrower(borrower: BorrowingAdapter): BorrowerMethods {
 }
 
 /**
- * The one place that calls a scheduler's borrowing adapter, inside an exception boundary: what the adapter throws is
- * counted as an anomaly.
+ * The only place that calls a scheduler's borrowing adapter, inside an exception boundary: an error
+ * of the adapter is counted as an anomaly.
  */
 export class AskedBorrower {
   readonly #methods: BorrowerMethods;
   readonly #anomalies: Anomalies;
-  /** Requests that have ended and of which the adapter was not told yet. */
+  /** Ended requests that were not yet reported to the adapter. */
   readonly #ended: Request[] = [];
-  /** Requests that are in `#ended` or were. */
+  /** Requests that are in `#ended`, or have been. */
   readonly #known = new WeakSet<Request>();
 
   constructor(methods: BorrowerMethods, anomalies: Anomalies) {
@@ -48,7 +48,7 @@ export class AskedBorrower {
     this.#anomalies = anomalies;
   }
 
-  /** The arrays in which the adapter keeps what it has taken out; none if it does not say. */
+  /** The arrays in which the adapter keeps the requests that it took out; none if it gives none. */
   get parked(): readonly Request[][] {
     let parked: unknown = NOTHING;
     this.#try('parked', () => {
@@ -58,36 +58,45 @@ export class AskedBorrower {
     return isParked(parked) ? parked : NOTHING;
   }
 
-  /** Has the adapter take requests out. @returns false if it threw, so that nobody knows what it still meant to do */
+  /**
+   * Lets the adapter take requests out. @returns false if it threw, so that its further intentions
+   * are unknown
+   */
   askProcess(queues: BorrowQueues): boolean {
     return this.#try('processPendingChunks', () => this.#methods.processPendingChunks(queues));
   }
 
-  /** Has the adapter put requests back. */
+  /** Lets the adapter put requests back. */
   askRestore(queues: BorrowQueues): void {
     this.#try('restoreQueues', () => this.#methods.restoreQueues(queues));
   }
 
-  /** Tells the adapter of a plan. */
+  /** Reports a plan to the adapter. */
   tellPlan(plan: Plan): void {
     const { postprocess } = this.#methods;
     if (postprocess !== undefined) this.#try('postprocess', () => postprocess(plan));
   }
 
-  /** Tells the adapter of requests that are about to end. */
+  /** Reports to the adapter that requests are about to end. */
   tellFinish(requests: readonly Request[]): void {
     const { finishRequests } = this.#methods;
     if (finishRequests !== undefined) this.#try('finishRequests', () => finishRequests([...requests]));
   }
 
-  /** Notes that a request has ended, or was never known; `cleanUp` tells the adapter. Nothing happens the second time. */
+  /**
+   * Notes that a request has ended, or was never known; `cleanUp` reports it to the adapter. A
+   * second call does nothing.
+   */
   noteEnded(request: Request): void {
     if (this.#known.has(request)) return;
     this.#known.add(request);
     this.#ended.push(request);
   }
 
-  /** Tells the adapter of the requests that have ended since the last time. To be called when nothing is half done. */
+  /**
+   * Reports the requests that have ended since the last call to the adapter. Must not be called in
+   * the middle of a change.
+   */
   cleanUp(): void {
     if (this.#ended.length === 0) return;
     const { cleanupReceiver } = this.#methods;

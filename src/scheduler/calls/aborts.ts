@@ -4,7 +4,7 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import type { CallGate } from './call-gate.js';
 
-/** What `Aborts` needs of the public calls of its scheduler; `SchedulerCalls` has it. */
+/** The public calls of the scheduler that `Aborts` needs; `SchedulerCalls` has them. */
 interface Calls {
   readonly state: SchedulerState;
   readonly gate: CallGate;
@@ -14,54 +14,62 @@ interface Calls {
 }
 
 /**
- * The aborts of a scheduler: finds the requests that they concern, and is the one place where aborts wait.
+ * The aborts of a scheduler: finds the requests that they concern, and is the only place where
+ * aborts wait.
  *
- * An abort waits in two cases. It comes from inside a callback: nothing may change under the call that is running. Or
- * it comes from an engine, which ends the request's stream at once and tells the scheduler later. `drain` carries out
- * the aborts that wait, at the latest before the next step is planned or the next result is taken.
+ * An abort waits in two cases. It comes from inside a callback, where the running call must not be
+ * changed. Or it comes from an engine, which ends the request's stream at once and tells the
+ * scheduler later. `drain` carries out the pending aborts, at the latest before the next step is
+ * planned or the next result is processed.
  */
 export class Aborts {
   readonly #calls: Calls;
-  /** The requests whose aborts wait, in the order of their aborts, each with the reason that its client gave. */
+  /**
+   * The requests with a pending abort, in the order of their aborts, each with its client's reason.
+   */
   readonly #waiting = new Map<Request, unknown>();
 
   constructor(calls: Calls) {
     this.#calls = calls;
   }
 
-  /** Number of aborts that wait. */
+  /** Number of pending aborts. */
   get size(): number {
     return this.#waiting.size;
   }
 
-  /** Whether the abort of this request waits. */
+  /** Whether the abort of this request is pending. */
   has(request: Request): boolean {
     return this.#waiting.has(request);
   }
 
-  /** The reason that was given with an abort that waits; undefined = none. */
+  /** The reason of a pending abort; undefined = none. */
   reasonOf(request: Request): unknown {
     return this.#waiting.get(request);
   }
 
   /**
-   * The requests that these ids and handles name now and that an abort can concern, each once. A key that names no such
-   * request is counted. A caller outside of a public call must call `checkFound` when it has dealt with the requests.
+   * The requests that these ids and handles name now and that an abort can concern, each once. An
+   * id or handle without such a request is counted. A caller outside of a public call must call
+   * `checkFound` after it has processed the requests.
    */
   find(keys: Iterable<string | number>): ReadonlySet<Request> {
     return abortTargets(this.#calls.state, keys);
   }
 
   /**
-   * Ends a `find` outside of a public call: in strict mode it throws what `find` counted. From inside a callback it
-   * does nothing, since the call that is running throws at its end.
+   * Ends a `find` outside of a public call: in strict mode it throws for what `find` counted. From
+   * inside a callback it does nothing, because the running call throws at its end.
    * @throws ERR_BLOCKSTEP_ANOMALY in strict mode; what a public call throws at its start
    */
   checkFound(): void {
     if (!this.#calls.gate.isBusy) this.#calls.enter(() => {});
   }
 
-  /** Queues the abort of a request for the next `drain`. Of several aborts of one request the first counts. */
+  /**
+   * Queues the abort of a request for the next `drain`. If a request is aborted several times, the
+   * first abort counts.
+   */
   queue(request: Request, reason?: unknown): void {
     if (!this.#waiting.has(request)) this.#waiting.set(request, reason);
   }
@@ -72,7 +80,8 @@ export class Aborts {
    */
   byKeys(keys: readonly (string | number)[]): string[] {
     if (this.#calls.gate.isBusy) {
-      // The requests are found now: by the time of the drain an id may belong to another request.
+      // The requests are looked up now, because by the time of the drain an id may belong to
+      // another request.
       for (const request of this.find(keys)) this.queue(request);
       return [];
     }
@@ -84,18 +93,21 @@ export class Aborts {
     this.#calls.enter(() => this.drainInCall());
   }
 
-  /** Carries out the aborts that wait, and those that callbacks queue meanwhile. To be called inside a public call. */
+  /**
+   * Carries out the pending aborts, including those that callbacks queue meanwhile. Must be called
+   * inside a public call.
+   */
   drainInCall(): void {
     while (this.#waiting.size > 0) {
       const targets = new Set(this.#waiting.keys());
       this.#waiting.clear();
       this.#carryOut(targets);
-      // The aborts have commands of their own in the log, in front of those of the call.
+      // The aborts have commands of their own in the log, before those of the call.
       this.#calls.gate.change(() => this.#calls.flushLog());
     }
   }
 
-  /** Forgets the aborts that wait, without carrying them out. */
+  /** Drops the pending aborts, without carrying them out. */
   clear(): void {
     this.#waiting.clear();
   }

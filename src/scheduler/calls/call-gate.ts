@@ -2,21 +2,21 @@ import { BlockstepError, show } from '../../base/errors.js';
 import { reentrant } from '../../base/foreign/callee.js';
 
 /**
- * The gate in front of every public call. It refuses calls after `dispose`, and calls from inside a callback of the
- * call that is running. Once a change broke off in the middle it refuses every further call, since nothing may build on
- * a state in doubt.
+ * The gate in front of every public call. It refuses calls after `dispose`, and calls from inside a
+ * callback of the running call. Once a change broke off in the middle it refuses every further
+ * call, because nothing may build on an inconsistent state.
  *
- * A call that waits for the GPU runs in parts. Between two parts other code runs, and the state is that of a half-made
- * plan: it may be read, and nothing may be changed.
+ * A call that waits for the GPU runs in parts. Between two parts other code runs, and the state is
+ * that of a half-made plan, which may be read but not changed.
  */
 export class CallGate {
   #busy = false;
-  /** A call waits for the GPU: it is between two of its parts. */
+  /** Whether a call waits for the GPU, between two of its parts. */
   #suspended = false;
   #disposed = false;
-  /** The error that left the state in doubt; null = none did. */
+  /** The error that left the state inconsistent; null = none did. */
   #poison: { readonly cause: unknown } | null = null;
-  /** Called once, at the moment when the state gets into doubt. Must not throw. */
+  /** Called once, at the moment when the state becomes inconsistent. Must not throw. */
   onPoison: (cause: unknown) => void = () => {};
 
   /** Whether a call waits for the GPU. */
@@ -29,29 +29,30 @@ export class CallGate {
   }
 
   /**
-   * Whether a call is not over: it is running, and then the code that asks is inside one of its callbacks, or it waits
-   * for the GPU.
+   * Whether a call is not over. Either it is running, and the caller is inside one of its
+   * callbacks; or it waits for the GPU.
    */
   get isBusy(): boolean {
     return this.#busy || this.#suspended;
   }
 
   /**
-   * Lets a call in. `leave` must follow.
-   * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DECISION_PENDING, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
+   * Admits a call. `leave` must follow.
+   * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DECISION_PENDING, ERR_BLOCKSTEP_DISPOSED,
+   * ERR_BLOCKSTEP_INVARIANT
    */
   enter(): void {
     this.checkFree();
     this.#busy = true;
   }
 
-  /** The call that was let in is over. */
+  /** Ends the admitted call. */
   leave(): void {
     this.#busy = false;
   }
 
   /**
-   * Checks that `enter` would let a call in.
+   * Checks that `enter` would admit a call.
    * @throws what `enter` throws
    */
   checkFree(): void {
@@ -61,7 +62,8 @@ export class CallGate {
   }
 
   /**
-   * Checks that no call waits for the GPU. It is for acts of a connector, which may come from inside a call too.
+   * Checks that no call waits for the GPU. Meant for actions of a connector, which may also come
+   * from inside a call.
    * @throws ERR_BLOCKSTEP_DECISION_PENDING
    */
   checkNotSuspended(): void {
@@ -96,7 +98,7 @@ export class CallGate {
     this.#busy = true;
   }
 
-  /** Runs `act`, which calls code of others but changes nothing: that code must not call back. */
+  /** Runs `act`, which calls foreign code but changes nothing. That code must not call back. */
   during<T>(act: () => T): T {
     const before = this.#busy;
     this.#busy = true;
@@ -124,7 +126,8 @@ export class CallGate {
   }
 
   /**
-   * Runs `act` as the last call, once; later calls do nothing. A poisoned scheduler can be disposed too.
+   * Runs `act` as the last call, once; later calls do nothing. A poisoned scheduler can be disposed
+   * too.
    * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; what `act` throws
    */
   dispose(act: () => void): void {

@@ -27,7 +27,7 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import type { CallGate } from './call-gate.js';
 import { parseBlockUse } from './validate.js';
 
-/** What the view and the pins of a connector need of their scheduler. */
+/** The parts of a scheduler that the view and the pins of its connector need. */
 export interface ViewOwner {
   readonly state: SchedulerState;
   readonly gate: CallGate;
@@ -51,7 +51,7 @@ export class ConnectorView implements KvView {
   readonly acceptsLoads: boolean;
   readonly reclaimMs: number;
   readonly #owner: ViewOwner;
-  /** By group: block hashes of a block. */
+  /** By group: the number of block hashes per block. */
   readonly #hashesPerBlock: readonly number[];
 
   constructor(owner: ViewOwner) {
@@ -155,7 +155,7 @@ export class ConnectorView implements KvView {
     if (log !== null) note(log);
     const answer = gate.change(change);
     state.blocksMoved = true;
-    // Between two public calls nothing else hands the commands to the log.
+    // Between two public calls nothing else writes the commands to the log.
     if (!gate.isBusy) gate.change(() => this.#owner.flushLog());
     return answer;
   }
@@ -177,7 +177,7 @@ export class ConnectorView implements KvView {
   }
 }
 
-/** A name of the hashes of a seed that does not tell the seed. */
+/** A name for the hashes of a seed. It does not reveal the seed. */
 function hashSpaceOf(seed: Uint8Array): string {
   return createHash('sha256')
     .update(`blockstep hash space ${BLOCK_HASH}\0`)
@@ -187,7 +187,8 @@ function hashSpaceOf(seed: Uint8Array): string {
 }
 
 /**
- * Checks a use that a connector names itself: of kind `store` or `lease`, by no owner that could be a rank of a child.
+ * Checks a use that a connector names itself. Its kind must be `store` or `lease`, and its owner
+ * must not look like a rank of a child.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 function parseOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
@@ -212,7 +213,7 @@ export function makePins(owner: ViewOwner): BlockPins {
     state.pins.change(ids, by);
     state.blocksMoved = true;
     log?.pins(by > 0, ids);
-    // Between two public calls nothing else hands the command to the log.
+    // Between two public calls nothing else writes the command to the log.
     if (!gate.isBusy) gate.change(() => owner.flushLog());
   };
   return { pin: (ids) => change(ids, 1), unpin: (ids) => change(ids, -1) };

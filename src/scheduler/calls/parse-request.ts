@@ -18,10 +18,10 @@ const AT_LEAST_ONE = 'at least one token (only a session without a grammar may b
 const GRAMMAR_METHODS = ['ready', 'acceptTokens', 'validateTokens'] as const;
 
 /**
- * Checks everything about a new request that can be checked without native code. The core checks the range of the
- * prompt's token ids, in the pass that copies them. Each field is read once, so that the value that was checked is the
- * value that is used.
- * @param newId makes an id for a request that has none; without it an id is demanded
+ * Checks all fields of a new request, as far as that is possible without native code. The core
+ * checks the range of the prompt's token ids, in the pass that copies them. Each field is read
+ * once, so that the checked value is the value that is used.
+ * @param newId makes an id for a request that has none; without it an id is required
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DUPLICATE_ID, ERR_BLOCKSTEP_UNFIT
  */
 export function parseRequest(
@@ -62,13 +62,13 @@ export function parseRequest(
   return request;
 }
 
-/** Refuses what is no object, or has a field that requests do not have. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** Refuses a value that is not an object, or has an unknown field. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkFields(input: NamelessRequest): void {
   if (typeof input !== 'object' || input === null) throw badArgument('request', show(input), 'an object');
   checkNames(input, REQUEST_FIELDS);
 }
 
-/** A request whose id may be made up. */
+/** A request whose id may be generated. */
 export type NamelessRequest = Omit<RequestInput, 'id'> & { id?: string };
 
 /** The id of a request, read once. @param newId see `parseRequest` @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -86,7 +86,8 @@ function parseTimeout(value: unknown): number {
 }
 
 /**
- * A copy of the transfer params. Their content is between client and connector, and not checked.
+ * A copy of the transfer params. Their content concerns only client and connector, and is not
+ * checked.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function parseParams(params: unknown): Readonly<Record<string, unknown>> {
@@ -94,7 +95,10 @@ export function parseParams(params: unknown): Readonly<Record<string, unknown>> 
   throw badArgument('transferParams', show(params), 'an object');
 }
 
-/** The transfer params of a request that was refused, whatever else is wrong with it; null if they are none. */
+/**
+ * The transfer params of a refused request, whatever else is wrong with it; null if they are not an
+ * object.
+ */
 export function paramsOf(input: NamelessRequest): Readonly<Record<string, unknown>> | null {
   try {
     const { transferParams } = input;
@@ -104,7 +108,10 @@ export function paramsOf(input: NamelessRequest): Readonly<Record<string, unknow
   }
 }
 
-/** A chunk as its caller gave it, checked as far as that is possible without its session. `prompt` is a copy. */
+/**
+ * A chunk as its caller gave it, checked as far as that is possible without its session. `prompt`
+ * is a copy.
+ */
 export interface ParsedChunk {
   prompt: Int32Array;
   stops: Partial<ParsedStops>;
@@ -143,14 +150,15 @@ function checkTokens(name: string, tokens: Int32Array): void {
   checkInteger(`${name}[${at}]`, tokens[at], 0, TOKEN_MAX);
 }
 
-/** A chunk of which only the time is missing at which it is added. */
+/** A chunk that lacks only the time at which it is added. */
 export interface CompleteChunk extends ParsedChunk {
   stops: ParsedStops;
 }
 
 /**
- * Completes a chunk with the stop conditions of its session. The length of the session when a queued chunk begins is
- * not known yet, so a queued chunk is refused only if it is sure not to fit.
+ * Completes a chunk with the stop conditions of its session. The length that the session will have
+ * when a queued chunk begins is unknown. So a queued chunk is refused only if it is sure not to
+ * fit.
  * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_UNFIT
  */
 export function completeChunk(s: SchedulerState, request: Request, chunk: ParsedChunk): CompleteChunk {
@@ -207,7 +215,7 @@ function bindGrammar(grammar: Grammar): GrammarCalls {
 }
 
 /**
- * Checks that a text leaves room for output in the model and fits the pool.
+ * Checks that a text leaves room for output in the model, and fits the pool and a step.
  * @param total tokens of the whole text, of which `numPrompt` are new
  * @throws ERR_BLOCKSTEP_UNFIT
  */
@@ -224,5 +232,9 @@ function checkFits(s: SchedulerState, total: number, numPrompt: number): void {
   const most = poolTokens(s.config);
   if (total > most) {
     throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} never fits the pool, which holds ${most}`);
+  }
+  if (total > s.wholeStepTokens) {
+    const why = `never fits a step, which computes at most ${s.wholeStepTokens} tokens of a prompt that it may not divide`;
+    throw new BlockstepError('ERR_BLOCKSTEP_UNFIT', `${what} ${why}`);
   }
 }

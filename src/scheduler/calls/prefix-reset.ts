@@ -9,10 +9,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * Forgets all cached prefixes, for instance because the model's weights changed (vLLM `reset_prefix_cache`).
+ * Forgets all cached prefixes, for instance because the model's weights changed (vLLM
+ * `reset_prefix_cache`).
  *
- * With `resetRunning` every running request is preempted first, last admitted first, and its outputs in flight are
- * dropped. The blocks of sessions that do not run are taken too, unless the deviation `reclaimIdleSessions` is off.
+ * With `resetRunning` every running request is preempted first, last admitted first, and its
+ * outputs in flight are dropped. The blocks of sessions that do not run are taken too, unless the
+ * deviation `reclaimIdleSessions` is off.
  *
  * A request that still holds blocks is listed as a blocker; it never causes an exception.
  */
@@ -42,7 +44,10 @@ export function resetPrefixCache(
   return { ok, local, connector, ...inUse, preempted, reclaimed };
 }
 
-/** External ids of all requests that hold blocks, finished ones included, and those that gave up what a step in flight may write. */
+/**
+ * External ids of all requests that hold blocks, finished ones included, and of those that dropped
+ * blocks that a step in flight may write.
+ */
 function holders(s: SchedulerState): string[] {
   const all = [...s.requests.values(), ...s.draining, ...s.quarantined];
   const holding = all.filter(({ slot, keptBlocks }) => keptBlocks !== null || hasRows(s.core, slot));

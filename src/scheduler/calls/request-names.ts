@@ -69,7 +69,7 @@ const SAMPLING = [
 ];
 for (const name of SAMPLING) WORDS[name] = OF_PARAMS;
 
-/** Every field of a request, and hints for names that are none. */
+/** Every field of a request, and hints for unknown names. */
 export const REQUEST_FIELDS = knownNames<RequestInput>(
   'a request',
   {
@@ -96,7 +96,7 @@ export const REQUEST_FIELDS = knownNames<RequestInput>(
 
 const OF_SESSION = 'that of the request which opened the session holds';
 
-/** Every field of a chunk, and hints for names that are none. */
+/** Every field of a chunk, and hints for unknown names. */
 export const CHUNK_FIELDS = knownNames<ChunkInput>('a chunk', CHUNK_NAMES, {
   ...WORDS,
   id: OF_SESSION,

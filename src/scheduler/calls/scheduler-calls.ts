@@ -16,14 +16,15 @@ import { CallGate } from './call-gate.js';
 import { ConnectorView, makePins } from './connector-view.js';
 
 /**
- * How every public call of a scheduler runs: behind the gate, under one reading of the clock, and written to the log.
+ * The frame of every public call of a scheduler: it passes the gate, reads the clock once, and is
+ * written to the log.
  */
 export class SchedulerCalls {
   readonly state: SchedulerState;
   readonly gate = new CallGate();
   readonly log: LogWriter | null;
   readonly aborts = new Aborts(this);
-  /** Steps that need no rule; null where the options allow none. */
+  /** Steps that need no rule; null if the options exclude such steps. */
   readonly repeat: Repeat | null;
 
   /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
@@ -43,9 +44,10 @@ export class SchedulerCalls {
   }
 
   /**
-   * Runs one public call: lets it through the gate, reads the clock once, and hands its commands to the log.
-   * @throws what `CallGate.enter` and `act` throw; ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite number;
-   * ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
+   * Runs one public call: passes the gate, reads the clock once, and writes its commands to the
+   * log.
+   * @throws what `CallGate.enter` and `act` throw; ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite
+   * number; ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
    */
   enter<T>(act: () => T): T {
     this.gate.enter();
@@ -81,7 +83,8 @@ export class SchedulerCalls {
   }
 
   /**
-   * Prepares the planning of a step: carries out the aborts that wait, and writes the call to the log.
+   * Prepares the planning of a step: carries out the pending aborts, and writes the call to the
+   * log.
    * @throws ERR_BLOCKSTEP_PIPELINE_FULL; ERR_BLOCKSTEP_ANOMALY in strict mode
    */
   beginStep(): void {
@@ -95,7 +98,7 @@ export class SchedulerCalls {
     this.log?.schedule(now);
   }
 
-  /** Hands the native commands so far to the log. Nothing without a log, or once poisoned. */
+  /** Writes the native commands so far to the log. Does nothing without a log, or once poisoned. */
   flushLog(): void {
     if (this.log === null || this.gate.isPoisoned) return;
     this.state.core.flush();
@@ -118,7 +121,8 @@ export class SchedulerCalls {
   }
 
   /**
-   * Gives the connector its view and its pins. If it throws, so does the constructor: such a connector is of no use.
+   * Gives the connector its view and its pins. If the connector throws, the constructor throws too,
+   * because such a connector is useless.
    */
   #bindConnector(): void {
     const { connector } = this.state;
@@ -146,7 +150,9 @@ export class SchedulerCalls {
     askConnector(this.state, plan);
   }
 
-  /** Opens the log. A sink that throws would leave a hole in the log, so it poisons the scheduler. */
+  /**
+   * Opens the log. A sink that throws would leave a gap in the log, so it poisons the scheduler.
+   */
   #openLog(sink: LogSink, config: RuledConfig, core: Core): LogWriter {
     const { gate } = this;
     const log = new LogWriter({ write: (bytes) => gate.change(() => writeTo(sink, bytes)) }, config);

@@ -4,7 +4,10 @@ import { badArgument, show } from '../../base/errors.js';
 import { TOKEN_MAX } from '../../core/core.js';
 
 const typedArray = Object.getPrototypeOf(Int32Array.prototype) as object;
-/** Number of ids for which memory is taken at first: an object may claim a length beyond any memory. */
+/**
+ * The number of ids for which memory is allocated at first, because an object may claim a length
+ * beyond any memory.
+ */
 const ROOM = 2 ** 16;
 
 /**
@@ -23,7 +26,7 @@ function copyTokenIds(name: string, value: unknown): Int32Array {
   let ids = new Int32Array(Math.min(length, ROOM));
   for (let i = 0; i < length; i++) {
     const id = list[i];
-    // The name is put together only for an element that is no token id.
+    // The name is built only for an element that is not a token id.
     if (!isTokenId(id)) throw notAnId(`${name}[${i}]`, id);
     if (i === ids.length) ids = grown(ids, length);
     ids[i] = id;

@@ -16,9 +16,10 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * Checks the result of a step: its arrays cover every entry of the plan, with as many tokens as `counts` says and no
- * more than each entry can bring. Arrays may be longer than needed. A result that was checked is not checked again: the
- * engine checks an answer by itself, since rows that are wrong fail alone there.
+ * Checks the result of a step. Its arrays must cover every entry of the plan, with as many tokens
+ * as `counts` adds up to, and no more than each entry can produce. Arrays may be longer than
+ * needed. A result that was checked is not checked again: the engine checks an answer itself,
+ * because wrong rows fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function parseStepResult(plan: Plan, result: StepResult): ParsedResult {
@@ -52,7 +53,7 @@ export function parseReplacedDrafts(s: SchedulerState, plan: Plan, drafts: Draft
 /**
  * Checks drafts for the entries of a plan.
  * @param isWanted whether such drafts are accepted at this pipeline depth
- * @param when that depth, in the words of the message
+ * @param when a description of that depth, for the message
  */
 function draftsOf(
   s: SchedulerState,
@@ -77,9 +78,9 @@ function goodRows(parsed: ParsedResult, n: number, most: Uint8Array): ParsedResu
 }
 
 /**
- * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field that was probably
- * meant. Other names in a complete result are not checked: that would cost time in every step, and an executor may give
- * more than is read.
+ * Checks that a result has `tokens` and `counts`. If one is missing, the message names the field
+ * that was probably meant. Other names in a complete result are not checked: that would cost time
+ * in every step, and an executor may return more than is read.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function checkFlatFields(result: object, tokens: unknown, counts: unknown): void {
@@ -142,7 +143,7 @@ export function judgeRows(parsed: ParsedResult, n: number, most: Uint8Array): 'g
   return short < 0 ? 'short' : 'good';
 }
 
-/** What is wrong first with wrong rows. */
+/** The first fault of wrong rows. */
 function faultOf({ tokens, counts, numTokens }: ParsedResult, n: number, most: Uint8Array): Error {
   for (let i = 0; i < n; i++)
     if (counts[i] < 0 || counts[i] > most[i]) return notIn('counts', counts, i, most[i]);
@@ -220,13 +221,16 @@ export function parseTransfers(anomalies: Anomalies, output: ConnectorOutput): P
   return reports;
 }
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is one of the two */
+/** @throws ERR_BLOCKSTEP_BAD_ARG unless `mode` is `new` or `all` */
 export function parsePauseMode(mode: unknown): 'new' | 'all' {
   if (mode === 'new' || mode === 'all') return mode;
   throw badArgument('mode', show(mode), "'new' or 'all'");
 }
 
-/** An error thrown by the iterator goes to the caller unchanged: the iterator is the caller's own. */
+/**
+ * An error thrown by the iterator is passed to the caller unchanged, because the iterator is the
+ * caller's own.
+ */
 function parseIterable(value: unknown): unknown[] {
   const iterable = typeof value === 'object' && value !== null ? (value as Iterable<unknown>) : null;
   if (typeof iterable?.[Symbol.iterator] === 'function') return [...iterable];

@@ -17,10 +17,10 @@ import type { ConnectorMethods } from './connector-methods.js';
 import type { BlockLists, HandOver } from './kv-view.js';
 import { PartialMetadata } from './partial-metadata.js';
 
-/** Stands for the answer of a connector that threw, or whose answer makes no sense. */
+/** Stands for the answer of a connector that threw, or whose answer is invalid. */
 export const FAILED = Symbol('the connector failed');
 
-/** The metadata for the workers of one plan, and the children that could make none. */
+/** The metadata for the workers of one plan, and the children that failed to make it. */
 export interface ParsedMetadata {
   readonly metadata: unknown;
   readonly failedChildren: readonly number[];
@@ -32,9 +32,10 @@ export interface ConnectorLog {
 }
 
 /**
- * The one place that calls a scheduler's connector, behind an exception boundary. An exception of the connector, or
- * an answer that makes no sense, is counted as an anomaly and becomes `FAILED`, so it costs at most one request.
- * Answers are written to the log; `shutdown` and `hasPendingWork` are not, since they decide nothing.
+ * The only place that calls a scheduler's connector, behind an exception boundary. An exception of
+ * the connector, or an invalid answer, is counted as an anomaly and becomes `FAILED`, so it costs
+ * at most one request. Answers are written to the log. `shutdown` and `hasPendingWork` are not,
+ * because they decide nothing.
  */
 export class AskedConnector {
   readonly methods: ConnectorMethods;
@@ -85,8 +86,8 @@ export class AskedConnector {
   }
 
   /**
-   * Asks for the metadata for the workers of this plan. A child that could make none is counted as a failure of that
-   * child.
+   * Asks for the metadata for the workers of this plan. A child that could not make metadata is
+   * counted as a failure of that child.
    */
   askMetadata(plan: Plan): ParsedMetadata | typeof FAILED {
     let metadata: unknown;
@@ -109,7 +110,8 @@ export class AskedConnector {
   }
 
   /**
-   * Asks whether a request must not end without blocks to send. False if the connector has no such method, or failed.
+   * Asks whether a request must not end without blocks to send. False if the connector lacks this
+   * method, or failed.
    */
   askDelivery(request: Request): boolean {
     if (this.methods.requiresKvDelivery === undefined) return false;
@@ -120,8 +122,8 @@ export class AskedConnector {
   }
 
   /**
-   * Has the connector reset its tier. @returns true if the tier is empty now; false if it is not, or the connector
-   * failed; null if there is nothing to reset
+   * Lets the connector reset its tier. @returns true if the tier is empty now; false if it is not,
+   * or the connector failed; null if there is nothing to reset
    */
   askReset(): boolean | null {
     if (this.methods.resetCache === undefined) return null;
@@ -140,8 +142,9 @@ export class AskedConnector {
   }
 
   /**
-   * Gives the connector the reports of the workers. Its answer decides nothing. It is in the log all the same, as
-   * that of `tellCancel` is, because a connector may pin and unpin blocks in these methods.
+   * Passes the reports of the workers to the connector. Its answer decides nothing. The call is
+   * logged nevertheless, like that of `tellCancel`, because a connector may pin and unpin blocks in
+   * these methods.
    */
   tellOutput(output: ConnectorOutput): void {
     if (this.methods.updateConnectorOutput === undefined) return;
@@ -160,7 +163,10 @@ export class AskedConnector {
     });
   }
 
-  /** Tells the connector that no request with these transfer params comes. Nothing that is decided depends on it. */
+  /**
+   * Tells the connector that no request with these transfer params will come. No decision depends
+   * on it.
+   */
   tellRefused(transferParams: Readonly<Record<string, unknown>>): void {
     this.#tell('requestRefused', ({ requestRefused }) =>
       this.#tolerate('requestRefused', () => requestRefused?.(transferParams)),
@@ -172,7 +178,7 @@ export class AskedConnector {
     this.#tell('shutdown', ({ shutdown }) => shutdown?.());
   }
 
-  /** Asks whether the connector still has work to do. False if it has no such method, or failed. */
+  /** Asks whether the connector still has work to do. False if it lacks this method, or failed. */
   askPendingWork(): boolean {
     let pending = false;
     this.#tell('hasPendingWork', ({ hasPendingWork }) => {
@@ -182,8 +188,8 @@ export class AskedConnector {
   }
 
   /**
-   * Calls a method of the connector. If only some of its children failed (`ChildrenError`), that is counted, and the
-   * answer of the others is taken.
+   * Calls a method of the connector. If only some of its children failed (`ChildrenError`), this is
+   * counted, and the answer of the others is used.
    */
   #tolerate(what: string, call: () => unknown): unknown {
     try {
@@ -195,7 +201,9 @@ export class AskedConnector {
     }
   }
 
-  /** @param call calls the connector, and returns its answer in the form that `isGoodAnswer` checks */
+  /**
+   * @param call calls the connector, and returns its answer in the form that `isGoodAnswer` checks
+   */
   #ask<Q extends ConnectorQuestion>(
     request: Request | null,
     question: Q,
@@ -235,7 +243,7 @@ export class AskedConnector {
   }
 }
 
-/** The ranks of a child whose reports are waited for; empty without a connector. */
+/** The ranks of a child whose reports are expected; empty without a connector. */
 export function reportersOf(
   s: { readonly connector: AskedConnector | null },
   child: number,
@@ -244,8 +252,8 @@ export function reportersOf(
 }
 
 /**
- * The answer as a log can hold it. Transfer params may be anything and decide nothing, so params that JSON cannot
- * hold are left out.
+ * The answer in a form that a log can hold. Transfer params may be anything and decide nothing, so
+ * params that JSON cannot hold are left out.
  */
 function asPlain<T>(answer: T): T {
   if (typeof answer !== 'object' || answer === null || !('transferParams' in answer)) return answer;
@@ -254,7 +262,7 @@ function asPlain<T>(answer: T): T {
     const plain = JSON.parse(JSON.stringify(transferParams)) as unknown;
     if (typeof plain === 'object' && plain !== null) return { ...rest, transferParams: plain } as T;
   } catch {
-    // Left out.
+    // The params are left out.
   }
   return rest as T;
 }

@@ -1,28 +1,28 @@
 import { describeError } from '../../base/errors.js';
 
-/** A child that failed, and what it threw. */
+/** A child that failed, and its error. */
 export interface ChildFailure {
   /** Index of the child, as in `SchedulerConnector.reporters`. */
   readonly child: number;
-  /** What people call the child. */
+  /** The name of the child, for people. */
   readonly name: string;
-  /** What the child threw. */
+  /** The thrown error. */
   readonly error: unknown;
 }
 
 /**
- * Thrown by a connector made of several when some of its children failed and the others did not. Each side counts it as
- * a failure of the connector. Apart from that a method of the scheduler side that has an answer counts as having given
- * `answer`, and a worker's `startLoads` costs the loads of the failed children only; its `getFinished` counts as having
- * said `answer`.
+ * Thrown by a composite connector when some of its children failed and the others did not. Each
+ * side counts it as a failure of the connector. Apart from that, a method of the scheduler side
+ * that has an answer counts as having returned `answer`. A worker's `startLoads` costs the loads of
+ * the failed children only, and its `getFinished` counts as having returned `answer`.
  */
 export class ChildrenError extends Error {
   /** The children that failed. */
   readonly failures: readonly ChildFailure[];
-  /** What the other children answered together. */
+  /** The combined answer of the other children. */
   readonly answer: unknown;
 
-  /** @param answer what the others answered together; undefined where there is no answer */
+  /** @param answer the combined answer of the others; undefined where there is no answer */
   constructor(failures: readonly ChildFailure[], answer?: unknown) {
     super(describeFailures(failures));
     this.name = 'ChildrenError';
@@ -36,7 +36,7 @@ export class ChildrenError extends Error {
   }
 }
 
-/** Names each child that failed, and says what it threw. */
+/** A text with each failed child and its error. */
 export function describeFailures(failures: readonly ChildFailure[]): string {
   return failures
     .map(({ child, name, error }) => `child ${child} (${name}): ${describeError(error)}`)

@@ -7,12 +7,12 @@ export type ParsedMatch = Required<Match>;
 /** A checked `Finished`, with the defaults filled in. */
 export type ParsedFinished = Required<Omit<Finished, 'transferParams'>> & Pick<Finished, 'transferParams'>;
 
-/** The good answers to each question, as plain data. An answer that decides nothing is `true`. */
+/** The valid answers to each question, as plain data. An answer that decides nothing is `true`. */
 export interface ConnectorAnswers {
   match: ParsedMatch;
   alloc: true;
   finished: ParsedFinished;
-  /** The children that could make no metadata: their loads of this plan never begin. */
+  /** The children that could not make metadata: their loads of this plan never begin. */
   metadata: { failedChildren: readonly number[] };
   delivery: { answer: boolean };
   reset: { answer?: boolean | undefined };
@@ -21,26 +21,26 @@ export interface ConnectorAnswers {
   cancel: true;
 }
 
-/** What a connector can be asked or told. */
+/** A question to a connector, or a notification. */
 export type ConnectorQuestion = keyof ConnectorAnswers;
 
-/** A connector's answer to one question, as a log has it. */
+/** A connector's answer to one question, as recorded in a log. */
 export interface ConnectorAnswer {
   /** Handle of the request that the question is about; 0 = none. */
   handle: number;
   question: ConnectorQuestion;
-  /** The good answer, or `failed` if there was none. */
+  /** The valid answer, or `failed` if there was none. */
   answer: ConnectorAnswers[ConnectorQuestion] | 'failed';
 }
 
-/** Stands for the answer of a connector that has nothing to load, or that was not asked. */
+/** The answer of a connector that has nothing to load, or that was not asked. */
 export const NO_MATCH: ParsedMatch = { numTokens: 0, async: false, child: 0, wakes: false };
 
 type Rule = (answer: unknown, isChild: (child: unknown) => boolean) => boolean;
 
 const isTrue: Rule = (answer) => answer === true;
 
-/** What a good answer to each question is. */
+/** The rules for a valid answer to each question. */
 const RULES: Readonly<Record<ConnectorQuestion, Rule>> = {
   match: (answer, isChild) => {
     if (!isObject(answer)) return false;
@@ -66,8 +66,8 @@ const RULES: Readonly<Record<ConnectorQuestion, Rule>> = {
 };
 
 /**
- * Whether an answer to a question is good. The same rules hold for answers that a live connector gives, and for
- * answers in a log.
+ * Whether an answer to a question is valid. The same rules hold for answers of a live connector,
+ * and for answers in a log.
  * @param isChild whether a value names a child of the connector
  */
 export function isGoodAnswer<Q extends ConnectorQuestion>(

@@ -34,18 +34,21 @@ export interface ConnectorMethods extends Partial<Record<Method, Bound>> {
   readonly updateStateAfterAlloc: Bound;
   readonly buildMetadata: Bound;
   readonly requestFinished: Bound;
-  /** How the connector protects blocks: at least one way, each once; several if it has several children. */
+  /**
+   * How the connector protects blocks: at least one kind, each once; several kinds if it has
+   * several children.
+   */
   readonly protection: readonly Protection[];
   /** The ranks that report, by child. */
   readonly reporters: readonly (readonly number[])[];
-  /** The hash seed of a scheduler that is given none. */
+  /** The hash seed for a scheduler that was given none. */
   readonly hashSeed: Uint8Array | null;
 }
 
 /**
  * Checks a connector, and looks up its methods.
- * @param numRanks how many ranks there are; undefined: unknown, so the connector may declare any ranks, and has one
- * if it declares none
+ * @param numRanks the number of ranks. Undefined if unknown: the connector may then declare any
+ * ranks, and has one rank if it declares none
  * @throws ERR_BLOCKSTEP_BAD_ARG naming the method or property that is missing or wrong
  */
 export function parseConnector(connector: SchedulerConnector, numRanks?: number): ConnectorMethods {

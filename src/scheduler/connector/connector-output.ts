@@ -10,15 +10,15 @@ import type {
   WorkerOutput,
 } from './connector.js';
 
-/** The lists of reports that name transfers, of workers and of all workers together. */
+/** The lists of reports about transfers, of one worker and of all workers together. */
 export const TRANSFER_LISTS = ['finishedReceiving', 'finishedSending', 'failedReceiving', 'renewed'] as const;
 
-/** Every list of reports that a worker can give: of transfers, and of blocks. */
+/** Every list of reports that a worker can give: about transfers, and about blocks. */
 export const REPORT_LISTS = [...TRANSFER_LISTS, 'invalidBlocks'] as const;
 
 /**
- * A checked `TransferReport`: the request, the child and rank that report, and, if it was said, the step that began
- * the load.
+ * A checked `TransferReport`: the request, the reporting child and rank, and the step that began
+ * the load, if given.
  */
 export interface ParsedReport {
   readonly handle: number;
@@ -37,7 +37,7 @@ export interface ParsedOutput {
   readonly renewed: readonly ParsedReport[];
   readonly invalidBlocks: readonly ParsedInvalid[];
   readonly lostBlocks: readonly number[];
-  /** Metadata of the workers as it was given; its content is not looked at here. */
+  /** Metadata of the workers as it was given. Its content is not examined here. */
   readonly workerMetadata: readonly WorkerMetadata[];
 }
 
@@ -49,8 +49,9 @@ export interface ParsedInvalid {
 }
 
 /**
- * Checks and copies what workers report. A list that is no array is refused. An entry that names nothing is skipped
- * and counted as an anomaly, so that one bad report costs none of the others.
+ * Checks and copies the workers' reports. A list that is not an array is refused. An entry that
+ * names nothing is skipped and counted as an anomaly, so that one bad report costs none of the
+ * others.
  * @returns null if there is no output
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */

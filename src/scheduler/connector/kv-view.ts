@@ -5,9 +5,10 @@ import type { KvExtent } from './kv-extent.js';
 import type { KvViewGroup, PlaceRange } from './view-group.js';
 
 /**
- * Ids of blocks, one list for each KV cache group. A model whose layers are all alike has one group. Place i of a list is for the tokens from
- * i x the group's block size on; a place that holds nothing is 0, for instance left of a window. A list is borrowed: it is valid during the
- * call that it was given in.
+ * Ids of blocks, one list for each KV cache group. A model whose layers are all alike has one
+ * group. Place i of a list is for the tokens from i x the group's block size on. An empty place is
+ * 0, for instance left of a window. A list is borrowed: it is valid during the call that received
+ * it.
  */
 export type BlockLists = readonly Int32Array[];
 
@@ -29,15 +30,17 @@ export interface HandOver extends KvExtent {
 }
 
 /**
- * What the scheduler side of a connector may know of requests and their blocks, and what it may do to them. Every
- * method may be called from inside the connector's methods, and between two calls of the scheduler. It must not be
- * called from elsewhere, for instance from a grammar: a log could not tell when the call came.
+ * The scheduler side's view of requests and their blocks, with the operations on them that it may
+ * use. Every method may be called from inside the connector's methods, and between two calls of the
+ * scheduler. It must not be called from elsewhere, for instance from a grammar, because a log could
+ * not record when the call came.
  *
- * A request is named by the object that the connector's methods are given, or by its handle. Both are good until the
- * connector was told of the request's end, the call of `requestFinished` included.
+ * A request is named by the object that the connector's methods receive, or by its handle. Both are
+ * valid until the connector was notified of the request's end, the call of `requestFinished`
+ * included.
  */
 export interface KvView {
-  /** Tokens per block of the first group: of all blocks, where there is one group. */
+  /** Tokens per block of the first group, which is the only group of most models. */
   readonly blockSize: number;
 
   /** Blocks of the pool; their ids are 0 to numBlocks - 1. Block 0 is never used. */
@@ -47,42 +50,52 @@ export interface KvView {
   readonly hasHashes: boolean;
 
   /**
-   * Names the hashes of this scheduler's blocks, in 32 hexadecimal digits: schedulers with the same name and the same
-   * block size agree on `blockHash`. It is made from `hashSeed`, which it does not tell, and names the function too. Null if no `hashSeed` was
-   * given: then the seed was made up, and no other scheduler has these hashes.
+   * Names the hashes of this scheduler's blocks, in 32 hexadecimal digits: schedulers with the same
+   * name and the same block size agree on `blockHash`. The name is derived from `hashSeed`, without
+   * revealing it, and covers the hash function too. Null if no `hashSeed` was given: the seed is
+   * then random, and no other scheduler has these hashes.
    */
   readonly hashSpace: string | null;
 
-  /** KV cache groups, which is the number of lists in every `BlockLists`. */
+  /** The number of KV cache groups, and of lists in every `BlockLists`. */
   readonly numGroups: number;
 
-  /** What the layers of each group need. A block has as many bytes in every group, and may have another number of tokens. */
+  /**
+   * The properties of each group. A block has the same number of bytes in every group, but may have
+   * a different number of tokens.
+   */
   readonly groups: readonly KvViewGroup[];
 
-  /** Tokens of which every group has whole blocks. Only behind a multiple of it can every group be found by hashes. */
+  /**
+   * The least common multiple of the groups' block sizes, in tokens. Only after a multiple of it
+   * can every group be found by hashes.
+   */
   readonly alignment: number;
 
   /**
-   * Names the groups: schedulers whose groups differ have different ones, and cannot use each other's blocks. Empty for one group of full
-   * attention.
+   * Names the groups: schedulers whose groups differ have different names, and cannot use each
+   * other's blocks. Empty for one group of full attention.
    */
   readonly layout: string;
 
   /**
-   * False: the scheduler refuses whatever a connector could load, and counts it (`SchedulerStats.refusedMatches`). That is so where steps must
-   * end at the end of a block (Mamba in mode `align`).
+   * False: the scheduler refuses everything that a connector could load, and counts it
+   * (`SchedulerStats.refusedMatches`). This is so if steps must end at the end of a block (Mamba in
+   * mode `align`).
    */
   readonly acceptsLoads: boolean;
 
   /**
-   * Milliseconds without a sign of life (`ConnectorOutput.renewed`) after which the blocks of a finished request are quarantined:
+   * Milliseconds without a sign of life (`ConnectorOutput.renewed`) after which the blocks of a
+   * finished request are quarantined:
    * `deadlines.reclaim`. 0: they never are.
    */
   readonly reclaimMs: number;
 
   /**
-   * The places of a group that a request needs which resumes behind `numTokens` tokens. A match of so many tokens may be offered only if all of
-   * them can be there: found locally, or loaded. No other place is to be loaded: it holds nothing.
+   * The places of a group that a request needs to resume after `numTokens` tokens. A match of that
+   * length may be offered only if all of them can be filled: found locally, or loaded. No other
+   * place must be loaded, because it is empty.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   neededPlaces(group: number, numTokens: number): PlaceRange;
@@ -99,8 +112,8 @@ export interface KvView {
   blockHash(request: ConnectorRequest, index: number, group?: number): bigint;
 
   /**
-   * Blocks of a group (default the first) that the known tokens of a request fill, computed or not. These blocks have a hash. @throws
-   * ERR_BLOCKSTEP_BAD_ARG
+   * The number of blocks of a group (default the first) that the known tokens of a request fill,
+   * computed or not. These blocks have a hash. @throws ERR_BLOCKSTEP_BAD_ARG
    */
   numFullBlocks(request: ConnectorRequest, group?: number): number;
 
@@ -110,36 +123,42 @@ export interface KvView {
   blocks(request: ConnectorRequest): BlockLists;
 
   /**
-   * As `blocks`, for one group (default the first) and without allocating: copies ids of blocks from the one at index `from` on.
-   * @param out gets as many as it has room for
+   * Like `blocks`, for one group (default the first) and without allocating: copies block ids from
+   * index `from` on.
+   * @param out receives as many as it has room for
    * @returns how many were copied; 0 if the request has no more than `from` blocks
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   readBlocks(request: ConnectorRequest, from: number, out: Int32Array, group?: number): number;
 
   /**
-   * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens, by group. A 0 is a place that holds nothing.
-   * `Plan.numNewBlocks` of an admitted entry counts also its cached prefix, and blocks that it held before.
+   * The blocks that an entry of a plan took from the pool in its step, in the order of its tokens,
+   * by group. A 0 is an empty place.
+   * `Plan.numNewBlocks` of an admitted entry also counts its cached prefix, and blocks that it held
+   * before.
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   newBlocks(plan: ConnectorPlan, entry: number): BlockLists;
 
   /**
-   * How much of a request's KV is in its blocks now, and from which step on the rest is. @throws
-   * ERR_BLOCKSTEP_BAD_ARG
+   * How much of a request's KV is in its blocks now, and from which step on the rest will be.
+   * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   extent(request: ConnectorRequest): KvExtent;
 
   /**
-   * Registers that the connector reads or keeps the blocks of a request, for instance for a store of a running
-   * request, or a lease. Until `complete` is called nobody else gets these blocks. While the use lasts the request is no
-   * victim of preemption; a forced reset, or a step or load that failed, preempts it, and its blocks stay pinned. After
-   * its end its blocks stay until every use is over. A worker tells the scheduler side by its metadata that its part is
-   * over.
+   * Registers that the connector reads or keeps the blocks of a request, for instance for a store
+   * of a running request, or a lease. No other request gets these blocks until `complete` is
+   * called. While the use lasts, the request is never chosen as a victim of preemption. A forced
+   * reset, or a failed step or load, does preempt it, and its blocks stay pinned. After the
+   * request's end its blocks stay until every use is over. A worker reports to the scheduler side
+   * by its metadata that its part is over.
    * @param kind `store` or `lease`
-   * @param owner names the use among those of its kind, for instance a job; not `child C rank R`, which names what
+   * @param owner names the use among those of its kind, for instance a job; not `child C rank R`,
+   * which names the uses that
    * `requestFinished` began
-   * @returns false, and an anomaly is counted, if the handle is stale or the use is registered already
+   * @returns false, and an anomaly is counted, if the handle is stale or the use is registered
+   * already
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   hold(handle: number, kind: 'store' | 'lease', owner: string): boolean;
@@ -152,17 +171,19 @@ export interface KvView {
   complete(handle: number, kind: 'store' | 'lease', owner: string): boolean;
 
   /**
-   * Has the connector asked again about a request that waits for it (`Match.wakes`), in the next step that admits
-   * anything.
-   * @returns false if the request does not wait so. No anomaly is counted: it may have ended, or been woken before
+   * Makes the next step that admits anything ask the connector again about a request that waits for
+   * it (`Match.wakes`).
+   * @returns false if the request does not wait for this. No anomaly is counted: the request may
+   * have ended, or been woken before
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   wake(handle: number): boolean;
 
   /**
-   * Tells who follows KV cache events that a tier of the connector has stored blocks, or no longer has them (vLLM
-   * `take_events`). It decides nothing, and costs nothing if nobody follows them. It may be called at any time; it is told with
-   * the next plan.
+   * Reports to subscribers of KV cache events that a tier of the connector has stored or removed
+   * blocks (vLLM
+   * `take_events`). The report decides nothing, and costs nothing without subscribers. It may be
+   * called at any time, and is delivered with the next plan.
    * @param hashes the `blockHash` of each block; a block is stored once, until it is removed
    * @param group the KV cache group of the blocks, default the first
    * @throws ERR_BLOCKSTEP_BAD_ARG for another change, medium or group

@@ -1,24 +1,24 @@
 import { HASH_BYTES, type KvBlocksStored, type KvEvent } from './kv-event.js';
 
-/** Kinds of events, as native code numbers them (native/host/events/kv_events.h). */
+/** Kinds of events, numbered as in native code (native/host/events/kv_events.h). */
 const Kind = { stored: 1, reused: 2, removed: 3, cleared: 4 } as const;
 
 const KEY_WORDS = HASH_BYTES / 4;
 
-/** What an event says of its group. */
+/** The properties of a group that events contain. */
 export type EventGroup = Pick<KvBlocksStored, 'blockSize' | 'kind' | 'window'>;
 
-/** What the scheduler knows of a request's hashes. */
+/** The scheduler's data about the origin of a request's hashes. */
 export interface HashNames {
   readonly adapter: string | null;
   readonly cacheSalt: string | null;
 }
 
 /**
- * Reads the events of native code. They keep parts of `words`, which must be theirs.
+ * Decodes the events of native code. They keep parts of `words`, so the caller must not reuse it.
  * @param words as `NativeCore.takeKvEvents` gives them
  * @param groups the KV cache groups, in their order
- * @param namesOf what is known of the request with a handle
+ * @param namesOf the names for the hashes of the request with a handle
  */
 export function readKvEvents(
   words: Uint32Array,

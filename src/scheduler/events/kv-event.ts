@@ -4,44 +4,52 @@ import { bindMethods } from '../../base/foreign/foreign-method.js';
 /** Bytes of the hash of a block. */
 export const HASH_BYTES = 16;
 
-/** Where KV lies: the pool of the executor, and the tiers of a connector. vLLM has the same names. */
+/**
+ * Where KV is stored: the pool of the executor, and the tiers of a connector. vLLM has the same
+ * names.
+ */
 export type KvMedium = 'GPU' | TierMedium;
 
-/** Where a tier of a connector lies: memory of a host, or what is slower. */
+/** Where a tier of a connector stores KV: memory of a host, or slower storage. */
 export type TierMedium = 'CPU' | 'STORAGE';
 
 /**
- * What a token needs of the tokens before it, in the layers of a KV cache group. `full`, `mla` (multi-head latent attention) and `sink` (attention
- * with sink tokens): all; `sliding`: the last ones; `chunked`: those of its chunk; `mamba` (and other linear attention): one state.
+ * How much of the preceding tokens a token needs, in the layers of a KV cache group. `full`, `mla`
+ * (multi-head latent attention) and `sink` (attention with sink tokens): all; `sliding`: the last
+ * ones; `chunked`: those of its chunk; `mamba` (and other linear attention): one state.
  */
 export type KvGroupType = 'full' | 'mla' | 'sink' | 'sliding' | 'chunked' | 'mamba';
 
-/** Full blocks of one request that follow each other. */
+/** Consecutive full blocks of one request. */
 export interface KvBlocksStored {
   readonly type: 'stored';
   readonly medium: KvMedium;
-  /** The hashes of the blocks, 16 bytes each, one behind the other. */
+  /** The hashes of the blocks, 16 bytes each, concatenated. */
   readonly hashes: Uint8Array;
-  /** The hash of the block before the first one; null for the first block of a request. Not every group has that block stored: see `firstBlock`. */
+  /**
+   * The hash of the block before the first; null for the first block of a request. Not every group
+   * has that block stored: see `firstBlock`.
+   */
   readonly parentHash: Uint8Array | null;
   /**
-   * Which block of its text the first one is, from 0: its first token is that of the number `firstBlock * blockSize`. Groups that need not all
-   * tokens store not all blocks, so that a parent may never have been stored. Null for blocks of a tier.
+   * The index of the first of these blocks in its text, from 0: its first token has the index
+   * `firstBlock * blockSize`. Groups that need not all tokens store not all blocks, so that a
+   * parent may never have been stored. Null for blocks of a tier.
    */
   readonly firstBlock: number | null;
   /** The tokens of the blocks, `blockSize` for each; empty for blocks of a tier. */
   readonly tokenIds: Int32Array;
-  /** Name of the LoRA adapter whose KV it is; null = none. */
+  /** Name of the LoRA adapter of the KV; null = none. */
   readonly adapter: string | null;
   /** Salt of the hashes; null = none. */
   readonly cacheSalt: string | null;
   /** True: the blocks were stored before, and a request found them. Only with `report: 'all'`. */
   readonly isReused: boolean;
-  /** The KV cache group of the blocks, from 0; a hash is found in its group alone. */
+  /** The KV cache group of the blocks, from 0. A hash is found only in its group. */
   readonly group: number;
-  /** Tokens of a block of the group. */
+  /** Tokens per block of the group. */
   readonly blockSize: number;
-  /** What the group's layers need (`KvGroupOptions.type`). */
+  /** The type of the group's layers (`KvGroupOptions.type`). */
   readonly kind: KvGroupType;
   /** Tokens that a token attends to; null for groups without a window. */
   readonly window: number | null;
@@ -51,35 +59,40 @@ export interface KvBlocksStored {
 export interface KvBlocksRemoved {
   readonly type: 'removed';
   readonly medium: KvMedium;
-  /** The hashes of the blocks, 16 bytes each, one behind the other. */
+  /** The hashes of the blocks, 16 bytes each, concatenated. */
   readonly hashes: Uint8Array;
   /** The KV cache group of the blocks. */
   readonly group: number;
 }
 
-/** No block of the pool can be found any more; what tiers have stays, and they tell of it themselves. */
+/**
+ * No block of the pool can be found any more. Tiers keep their content, and report its changes
+ * themselves.
+ */
 export interface KvBlocksCleared {
   readonly type: 'cleared';
 }
 
 /**
- * A change of the prefix cache, told by hash: which hashes can be found, not which blocks have them. A reader that applies the events
- * to an empty set has exactly the hashes that the cache has. In groups of full attention the parent of a block is stored before the block; it may be removed before
- * it too, where KV was lost. In all groups `firstBlock` says where a block stands. The hashes are `Core.native.blockHash`, in little endian.
- * The arrays are the reader's.
+ * A change of the prefix cache, by hash: the events say which hashes can be found, and not which
+ * blocks have them. A reader that applies the events to an empty set has exactly the hashes of the
+ * cache. In groups of full attention the parent of a block is stored before the block. It may also
+ * be removed before the block, if KV was lost. In all groups `firstBlock` gives the position of a
+ * block. The hashes are `Core.native.blockHash`, in little endian. The arrays belong to the reader.
  */
 export type KvEvent = KvBlocksStored | KvBlocksRemoved | KvBlocksCleared;
 
-/** Who is told of the prefix cache (vLLM `kv_events_config`). */
+/** A subscriber of prefix cache changes (vLLM `kv_events_config`). */
 export interface KvEventSink {
   /**
-   * `new` (default): what is stored and removed. `all`: also which stored blocks a request found, for readers that want to know what is
-   * used (vLLM `kv_cache_report_mode` full).
+   * `new` (default): stored and removed blocks. `all`: also stored blocks that a request found, for
+   * readers that track usage (vLLM `kv_cache_report_mode` full).
    */
   readonly report?: 'new' | 'all';
   /**
-   * Called with the events of a step, in their order; not called when there are none. It must not throw, and must not call the
-   * scheduler or its engine. If it throws, the anomaly `kv-events-failed` is counted, and these events are lost for it.
+   * Called with the events of a step, in their order; not called when there are none. It must not
+   * throw, and must not call the scheduler or its engine. If it throws, the anomaly
+   * `kv-events-failed` is counted, and these events are lost for it.
    */
   onEvents(events: readonly KvEvent[]): void;
 }
@@ -87,7 +100,7 @@ export interface KvEventSink {
 /** A checked sink. */
 export interface ParsedKvEventSink {
   readonly report: 'new' | 'all';
-  /** What the blocks of a scheduler are of that has no KV cache groups. */
+  /** The type of the blocks of a scheduler without KV cache groups. */
   readonly kind: 'full' | 'mla';
   readonly onEvents: (events: readonly KvEvent[]) => unknown;
 }

@@ -7,7 +7,7 @@ import { type EventGroup, type HashNames, readKvEvents } from './kv-event-words.
 
 const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
 
-/** A tier knows hashes, and nothing of what they are made of. */
+/** A tier knows only hashes, and not what they were computed from. */
 const OF_A_TIER = {
   parentHash: null,
   firstBlock: null,
@@ -16,14 +16,20 @@ const OF_A_TIER = {
   isReused: false,
 } as const;
 
-/** The one place that calls the sink of KV cache events. What the sink throws is counted, and costs nothing else. */
+/**
+ * The only place that calls the sink of KV cache events. An error of the sink is counted, and has
+ * no other effect.
+ */
 export class ToldKvEvents {
   readonly #sink: ParsedKvEventSink;
   readonly #core: Core;
   readonly #anomalies: Anomalies;
-  /** Requests whose hashes depend on more than their tokens, by handle, until nothing more can be told of them. */
+  /**
+   * Requests whose hashes depend on more than their tokens, by handle, until no more events about
+   * them can come.
+   */
   readonly #names = new Map<number, HashNames>();
-  /** What tiers of the connector have stored and removed since the last call, in order. */
+  /** Blocks that tiers of the connector have stored and removed since the last call, in order. */
   #ofTiers: KvEvent[] = [];
 
   readonly #groups: readonly EventGroup[];
@@ -42,7 +48,7 @@ export class ToldKvEvents {
     this.#names.set(handle, { adapter: adapter || null, cacheSalt: cacheSalt || null });
   }
 
-  /** Notes what a tier has stored or removed. */
+  /** Notes blocks that a tier has stored or removed. */
   tier(type: 'stored' | 'removed', medium: TierMedium, hashes: readonly bigint[], group: number): void {
     if (hashes.length === 0) return;
     const bytes = hashBytes(hashes);
@@ -54,7 +60,7 @@ export class ToldKvEvents {
   }
 
   /**
-   * Tells what has happened since the last call.
+   * Reports the events since the last call.
    * @param ended handles of requests that have ended since then
    */
   tell(ended: readonly number[]): void {
@@ -64,6 +70,11 @@ export class ToldKvEvents {
     if (ofTiers.length > 0) this.#ofTiers = [];
     if (has || ofTiers.length > 0) this.#call([...(has ? this.#read() : []), ...ofTiers]);
     if (this.#names.size > 0) for (const handle of ended) this.#names.delete(handle);
+  }
+
+  /** Whether a tier has stored or removed something since the last call of `tell`. */
+  get hasTierNews(): boolean {
+    return this.#ofTiers.length > 0;
   }
 
   #read(): KvEvent[] {

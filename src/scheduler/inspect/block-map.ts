@@ -5,9 +5,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { BlockState } from './block-state.js';
 
 /**
- * Writes the `BlockState` of every block, by its id. A block that requests share has the gravest of its states: a
- * quarantined one is so whoever uses it too. The cost grows with the blocks of the pool, and not with the requests,
- * but for those whose blocks transfers use.
+ * Writes the `BlockState` of every block, by its id. A shared block has the gravest of its states:
+ * a quarantined block stays quarantined, whoever else uses it. The cost grows with the blocks of
+ * the pool, and not with the requests, except for those whose blocks transfers use.
  * @param states one byte for each block of the pool
  */
 export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
@@ -27,12 +27,15 @@ export function readBlockStates(s: SchedulerState, states: Uint8Array): void {
   }
 }
 
-/** Gives a block a state, if that is graver than the one it has. */
+/** Raises a block to a state, if that is graver than its present state. */
 function raise(states: Uint8Array, block: number, state: number): void {
   if (states[block] < state) states[block] = state;
 }
 
-/** The blocks that a request holds, those included that were kept for a transfer when it lost its row; in a new array. */
+/**
+ * The blocks that a request holds, including those that were kept for a transfer when it lost its
+ * row; in a new array.
+ */
 export function blocksOf(s: SchedulerState, { slot, keptBlocks }: Request): Int32Array {
   const held = heldBlocks(s.core, slot);
   if (keptBlocks === null) return held;
@@ -40,8 +43,9 @@ export function blocksOf(s: SchedulerState, { slot, keptBlocks }: Request): Int3
 }
 
 /**
- * The requests that hold a block, finished ones included. Looks at every request that may hold blocks.
- * @param block the id of a block; one that does not exist is held by nobody
+ * The requests that hold a block, finished ones included. Examines every request that may hold
+ * blocks.
+ * @param block the id of a block; nobody holds an unknown block
  */
 export function holdersOf(s: SchedulerState, block: number): Request[] {
   if (block === 0) return [];
@@ -60,7 +64,7 @@ export function holdersOf(s: SchedulerState, block: number): Request[] {
   return found;
 }
 
-/** Most requests of a long queue hold nothing, and need no native call to say so. */
+/** Most requests of a long queue hold nothing, which can be decided without a native call. */
 function mayHold(request: Request): boolean {
   const { container, numComputedTokens, load, keptBlocks } = request;
   return container !== 'waiting' || numComputedTokens > 0 || load !== null || keptBlocks !== null;

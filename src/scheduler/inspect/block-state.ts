@@ -1,4 +1,7 @@
-/** What a block of the pool is, as `readBlockStates` says it: a byte each. Of blocks in use a larger number is a graver state. */
+/**
+ * The state of a block of the pool, as one byte of `readBlockStates`. Among blocks in use, a larger
+ * number is a graver state.
+ */
 export const BlockState = {
   /** In the free queue, without a hash. */
   free: 0,
@@ -6,13 +9,16 @@ export const BlockState = {
   cached: 1,
   /** Held by a request. */
   used: 2,
-  /** A transfer or a lease uses it: its connector pinned it, or a use of a request that holds it is not over. */
+  /**
+   * In use by a transfer or a lease: its connector pinned it, or a use of a request that holds it
+   * is not over.
+   */
   transfer: 3,
-  /** Held by a finished request for a use that nobody waits for any more. */
+  /** Held by a finished request for a use whose end is no longer awaited. */
   quarantined: 4,
-  /** Block 0, the null block, which no request ever gets, and the blocks that sinks hold for good. */
+  /** Block 0, the null block, which no request ever gets, and the permanent blocks of sinks. */
   reserved: 5,
 } as const;
 
-/** How many states there are. */
+/** The number of states. */
 export const NUM_BLOCK_STATES = 6;

@@ -4,30 +4,33 @@ import { nameOfGroup } from '../options/group-name.js';
 import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** The blocks of one KV cache group. Blocks that sinks hold for good are not counted. */
+/** The blocks of one KV cache group. The permanent blocks of sinks are not counted. */
 export interface GroupStats {
-  /** What a token of the group's layers needs of those before it. Without `kvGroups` there is one group, `full`. */
+  /**
+   * How much of the preceding tokens a token of the group's layers needs. Without `kvGroups` there
+   * is one group, `full`.
+   */
   readonly type: KvGroupType;
   /** The type with its window, chunk or mode: `sliding 128`. */
   readonly name: string;
   /** Tokens per block. */
   readonly blockSize: number;
-  /** Blocks in use; one that requests share counts once. Of `mamba` each is a state. */
+  /** Blocks in use; a shared block counts once. For `mamba` each block is a state. */
   readonly usedBlocks: number;
   /** Blocks that carry a hash of the group, free ones included. */
   readonly cachedBlocks: number;
-  /** Places in the rows of requests that hold nothing, because no later token reads what stood there. */
+  /** Empty places in the rows of requests, whose content no later token reads. */
   readonly nullPlaces: number;
-  /** Times that a request let a block go because no later token reads it, since the start. */
+  /** How often a request dropped a block because no later token reads it, since the start. */
   readonly droppedBlocks: number;
 }
 
-/** What one request holds in one KV cache group. */
+/** The blocks of one request in one KV cache group. */
 export interface GroupHolding {
   /** As in `GroupStats`. */
   readonly name: string;
   readonly blockSize: number;
-  /** Places of its row, those that hold nothing included. */
+  /** Places of its row, empty ones included. */
   readonly places: number;
   readonly blocks: number;
 }

@@ -99,13 +99,17 @@ export class Inspection {
 }
 
 /**
- * Requests of one queue that `placeInLine` looks at: enough to say who is next, and quick however long the queue is.
+ * Requests of one queue that `placeInLine` examines: enough to say who is next, and quick however
+ * long the queue is.
  */
 const MOST_LOOKS = 1000;
 
 /** The place of a request that waits to be admitted. */
 export interface PlaceInLine {
-  /** Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more in one queue. */
+  /**
+   * Requests in front of it; a lower bound if `isExact` is false, because there are 1,000 or more
+   * in one queue.
+   */
   ahead: number;
   isExact: boolean;
   /**
@@ -113,11 +117,11 @@ export interface PlaceInLine {
    * are not in line.
    */
   length: number;
-  /** The first request in line that does not wait for something outside the scheduler. */
+  /** The first request in line that does not wait for an external event. */
   head: Request;
 }
 
-/** The place of a request that is in line. Looks at 1,000 requests per queue at most. */
+/** The place of a request that is in line. Examines 1,000 requests per queue at most. */
 export function placeInLine({ queues }: SchedulerState, request: Request): PlaceInLine {
   const length = queues.waiting.length + queues.skipped.length;
   return { ...queues.countAhead(request, MOST_LOOKS), length, head: headOfLine(queues) ?? request };
@@ -131,7 +135,7 @@ function headOfLine(queues: Queues): Request | null {
   return first === null || isHeld(first) ? queues.waiting.peek() : first;
 }
 
-/** Whether the next step will pass the request over, as far as is known before the step. */
+/** Whether the next step will pass over the request, as far as is known before the step. */
 function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
 }
@@ -146,12 +150,12 @@ export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
 }
 
 /**
- * Whether some request could be scheduled as far as it alone is concerned: it runs, or it waits for room and for
- * nothing outside. If there is such a request and step after step schedules nothing, something is wrong.
+ * Whether some request could be scheduled: it runs, or it waits only for room and for no external
+ * event. If there is such a request and step after step schedules nothing, something is wrong.
  */
 export function hasRunnable({ pauseMode, queues, borrower }: SchedulerState): boolean {
   if (pauseMode === 'all') return false;
-  // What waits for a chunk of a borrowing adapter waits for something outside.
+  // A request that waits for a chunk of a borrowing adapter waits for an external event.
   const isReady = ({ status }: Request) => borrower === null || status !== 'WAITING_FOR_CHUNK';
   if (queues.running.some(isReady)) return true;
   if (pauseMode === 'new') return false;

@@ -4,7 +4,10 @@ import { Control } from '../../core/core.js';
 import { usableBlocks } from '../../core/usable-blocks.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** The fraction of the pool that is in use, in percent, as of the last native call. Reading it changes nothing. */
+/**
+ * The used fraction of the pool, in percent, as of the last native call. Reading it changes
+ * nothing.
+ */
 export function kvUsage({ control, config }: Core): string {
   return percent(1 - control[Control.freeBlocks] / usableBlocks(config));
 }

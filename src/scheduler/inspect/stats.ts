@@ -13,15 +13,18 @@ export interface SchedulerStats {
   numRunning: number;
   /** Requests that can be admitted as soon as they fit. */
   numWaiting: number;
-  /** Requests that wait for something else than admission, or were passed over. */
+  /** Requests that wait for an external event, or were passed over. */
   numSkipped: number;
-  /** Sessions that wait for their next chunk; they are among the skipped requests. */
+  /** Sessions that wait for their next chunk; they count as skipped requests. */
   numIdleSessions: number;
-  /** Requests that have a load, under way or done and not promoted yet; they are among the skipped requests. */
+  /**
+   * Requests that have a load, in progress or done and not promoted yet; they count as skipped
+   * requests.
+   */
   numLoading: number;
-  /** Finished requests whose blocks are still used by something that is waited for. */
+  /** Finished requests whose blocks are still used by something whose end is awaited. */
   numDraining: number;
-  /** Finished requests whose blocks nobody waits for any more. */
+  /** Finished requests whose blocks are in use without an awaited end. */
   numQuarantined: number;
   /** Blocks that the quarantined requests hold. */
   quarantinedBlocks: number;
@@ -37,7 +40,7 @@ export interface SchedulerStats {
   >;
   /** Plans with tokens that were scheduled and not updated yet. */
   stepsInFlight: number;
-  /** Fraction of the pool in use, 0 to 1. Blocks that sinks hold for good are not in the pool. */
+  /** Used fraction of the pool, 0 to 1. The permanent blocks of sinks are not part of the pool. */
   kvCacheUsage: number;
   /** Blocks that can be taken, cached ones included. */
   freeBlocks: number;
@@ -47,13 +50,13 @@ export interface SchedulerStats {
   groups: GroupStats[];
   /** Rows of the KV slot table that requests hold. */
   rowsInUse: number;
-  /** Admissions that looked into the prefix cache, of requests that were never preempted. */
+  /** Admissions that looked up the prefix cache, of requests that were never preempted. */
   prefixCacheRequests: number;
   /** Tokens of the requests in these admissions. */
   prefixCacheQueries: number;
   /** Of these tokens, those found in the prefix cache. */
   prefixCacheHits: number;
-  /** Admissions that looked into the prefix cache, of requests that were preempted before. */
+  /** Admissions that looked up the prefix cache, of requests that were preempted before. */
   preemptedRequests: number;
   /** Tokens of the requests in these admissions. */
   preemptedQueries: number;
@@ -65,11 +68,14 @@ export interface SchedulerStats {
   evictions: number;
   /** Admissions put off because no row of the KV slot table was free. */
   rowStalls: number;
-  /** Prompt tokens, each request's counted with its first step, and each chunk's when the chunk begins. */
+  /**
+   * Prompt tokens. Each request's tokens are counted with its first step, and each chunk's when the
+   * chunk begins.
+   */
   promptTokens: number;
-  /** Of these tokens, those that the prefix cache had. */
+  /** Of these tokens, those found in the prefix cache. */
   promptTokensCached: number;
-  /** Of these tokens, those that a connector has brought. */
+  /** Of these tokens, those that a connector has loaded. */
   promptTokensLoaded: number;
   /** Generated tokens. */
   generationTokens: number;
@@ -83,9 +89,12 @@ export interface SchedulerStats {
   specAcceptedTokens: number;
   /** Answers to a chunk that ended while their session went on. */
   sessionChunks: number;
-  /** Times that blocks of a session that was not running were taken back, because something else needed them. */
+  /**
+   * How often blocks were reclaimed from a session that was not running, because they were needed
+   * elsewhere.
+   */
   sessionsReclaimed: number;
-  /** Requests that ended because they stood in the queue for too long (`deadlines.queue`). */
+  /** Requests that ended because they waited in the queue for too long (`deadlines.queue`). */
   queueTimeouts: number;
   /** Requests that ended because they took longer than their `timeoutMs`. */
   requestTimeouts: number;
@@ -96,21 +105,27 @@ export interface SchedulerStats {
   /** Requests that ended because their grammar did not accept the generated tokens. */
   grammarRejections: number;
   /**
-   * Requests that ended because their load, or their connector's word of what it can load, took too long
+   * Requests that ended because their load, or their connector's answer about it, took too long
    * (`deadlines.load`).
    */
   loadTimeouts: number;
   /** Loads that failed, wholly or in part. */
   failedLoads: number;
-  /** Times that a request which did not run yet lost its loaded blocks, because otherwise nothing could run. */
+  /**
+   * How often a request that did not run yet lost its loaded blocks, because otherwise nothing
+   * could run.
+   */
   loadsReclaimed: number;
   /** Times that the blocks of a finished request were quarantined. */
   quarantines: number;
-  /** Tokens that a connector was asked for, at admissions. */
+  /** Tokens about which a connector was asked, at admissions. */
   externalQueries: number;
-  /** Tokens that a connector has brought. */
+  /** Tokens that a connector has loaded. */
   externalHits: number;
-  /** Matches of a connector that were refused, because steps must end at the end of a block (`kvGroups` with Mamba in mode `align`). */
+  /**
+   * Matches of a connector that were refused, because steps must end at the end of a block
+   * (`kvGroups` with Mamba in mode `align`).
+   */
   refusedMatches: number;
   /** Requests that ended, by finish reason. */
   finished: Record<FinishReason, number>;
@@ -119,9 +134,9 @@ export interface SchedulerStats {
 }
 
 /**
- * Reads the statistics. Every gauge is derived from the present state. The cost grows with the uses of blocks by
- * transfers and with the quarantined blocks, and not with the number of requests; with `kvGroups` also with the pool
- * and with the rows of all requests.
+ * Reads the statistics. Every gauge is derived from the present state. The cost grows with the uses
+ * of blocks by transfers and with the quarantined blocks, and not with the number of requests. With
+ * `kvGroups` it also grows with the pool and with the rows of all requests.
  */
 export function readStats(s: SchedulerState): SchedulerStats {
   const { finished, ...counts } = s.counters;

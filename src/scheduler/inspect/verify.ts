@@ -7,10 +7,11 @@ import { NO_DEADLINE } from '../request/wait.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Checks the scheduler's own invariants, then those of the native core. Each tracked request is in the container that
- * it names and in no other. Its status agrees with the container. A finished request is in no container, and holds
- * blocks only while something uses them. Counts equal those of the native side.
- * @throws ERR_BLOCKSTEP_INVARIANT naming what broke
+ * Checks the scheduler's own invariants, then those of the native core. Each tracked request is in
+ * the container that it names and in no other. Its status agrees with the container. A finished
+ * request is in no container, and holds blocks only while something uses them. Counts equal those
+ * of the native side.
+ * @throws ERR_BLOCKSTEP_INVARIANT naming the broken invariant
  */
 export function verifyScheduler(s: SchedulerState): void {
   const { queues } = s;
@@ -139,7 +140,7 @@ function verifyWait(s: SchedulerState, request: Request): void {
         : 0;
   const { waitDeadline, queueDeadline, wholeDeadline } = request;
   const wait = timeout > 0 ? request.waitingSince + timeout : NO_DEADLINE;
-  // The next answer of its connector decides when that is over.
+  // The next answer of its connector decides when that deadline is over.
   const isDue = request.asksLater && !queues.deferred.has(request) && s.now >= wait;
   const isLet = isDue && waitDeadline === NO_DEADLINE;
   expect(isLet || waitDeadline === wait, request, `has wait deadline ${waitDeadline}, not ${wait}`);

@@ -3,13 +3,19 @@ import { purgeUntracked, realignStatuses, sweepRunning } from '../state/guards.j
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * The founding guards as the boundary to a borrowing adapter uses them, in one object, so that the verification matrix
- * can take out one at a time and show what it is for. Nothing else writes it.
+ * The founding guards as used at the boundary to a borrowing adapter. They are in one object so
+ * that the verification matrix can remove one at a time and show its purpose. No other code writes
+ * it.
  */
 export const boundaryGuards = {
-  /** Purge before `processPendingChunks`: what has ended since the last step is parked no more. */
+  /**
+   * Purge before `processPendingChunks`: requests that ended since the last step are no longer
+   * parked.
+   */
   purgeAtProcess: purgeParked,
-  /** Purge before `restoreQueues`: what has ended while it was taken out is not put back. */
+  /**
+   * Purge before `restoreQueues`: requests that ended while they were taken out are not put back.
+   */
   purgeAtRestore: purgeParked,
   /** Realign before the base finish. */
   realign: realignStatuses,
@@ -18,8 +24,9 @@ export const boundaryGuards = {
 };
 
 /**
- * Takes out of the adapter's arrays whatever is no live request, in place and in order. Each such request is counted,
- * and the adapter is told to forget it, unless it was told when the request ended.
+ * Removes everything that is not a live request from the adapter's arrays, in place and in order.
+ * Each such request is counted. The adapter is told to forget it, unless it was told when the
+ * request ended.
  */
 function purgeParked(s: SchedulerState): void {
   const { borrower, requests, anomalies } = s;
@@ -33,7 +40,7 @@ function purgeParked(s: SchedulerState): void {
   }
 }
 
-/** Takes out what is no object at all: nothing can be asked of it. */
+/** Removes elements that are not objects, about which nothing can be asked. */
 function dropNonsense({ anomalies }: SchedulerState, parked: Request[]): void {
   for (let i = parked.length - 1; i >= 0; i--) {
     const entry: unknown = parked[i];

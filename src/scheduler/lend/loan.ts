@@ -9,8 +9,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { boundaryGuards } from './boundary-guards.js';
 
 /**
- * What a borrowing adapter borrows in one step, and the queues that it sees meanwhile. The adapter may be wrong or
- * hostile: whatever it does, each live request is in exactly one container afterwards, with a status that fits.
+ * The requests that a borrowing adapter borrows in one step, and the queues that it sees meanwhile.
+ * The adapter may be wrong or hostile: whatever it does, each live request is in exactly one
+ * container afterwards, with a matching status.
  */
 export class Loan implements BorrowQueues {
   readonly waiting: BorrowQueue;
@@ -19,7 +20,10 @@ export class Loan implements BorrowQueues {
   readonly #borrower: AskedBorrower;
   /** Requests that wait for a chunk, and that the scheduler kept back because the adapter threw. */
   readonly #keptBack = new Set<Request>();
-  /** Requests of `skipped` that wait for nothing of the scheduler's own, as they were before the adapter was asked. */
+  /**
+   * Requests of `skipped` that wait for none of the scheduler's own events, as they were before the
+   * adapter was called.
+   */
   #skipped: readonly Request[] = [];
   #phase: 'taking' | 'planning' | 'returning' | 'over' = 'planning';
 
@@ -45,12 +49,15 @@ export class Loan implements BorrowQueues {
     this.#settleStatuses(false);
   }
 
-  /** Has the adapter put them back, and puts back itself what the adapter has lost. Then tells it of the plan. */
+  /**
+   * Lets the adapter put them back, and restores requests that the adapter has lost. Then reports
+   * the plan to it.
+   */
   giveBack(plan: Plan): void {
     const { queues, anomalies } = this.#s;
     for (const request of this.#keptBack) queues.putBack(request, false);
     boundaryGuards.purgeAtRestore(this.#s);
-    // Planning has passed over some, and some wait for a load by now.
+    // Planning has passed over some requests, and some wait for a load by now.
     this.#skipped = [...this.#skippedNow(), ...queues.lent.keys()];
     this.#phase = 'returning';
     this.#borrower.askRestore(this);
@@ -116,7 +123,10 @@ export class Loan implements BorrowQueues {
     return this.#s.queues.skipped.toArray().filter(({ status }) => !isBlocked(status));
   }
 
-  /** Keeps back in this step what waits for a chunk, because the adapter threw before it may have come to it. */
+  /**
+   * Keeps back requests that wait for a chunk in this step, because the adapter threw before it may
+   * have processed them.
+   */
   #keepBack(): void {
     for (const request of [...this.#s.queues.running, ...this.#waitingNow()]) {
       if (request.status !== 'WAITING_FOR_CHUNK') continue;
@@ -126,8 +136,9 @@ export class Loan implements BorrowQueues {
   }
 
   /**
-   * Makes the statuses that the adapter wrote fit the queues again.
-   * @param mayWait whether a request may wait for a chunk: between steps, but not while one is planned
+   * Corrects the statuses that the adapter wrote so that they match the queues.
+   * @param mayWait whether a request may wait for a chunk: between steps, but not while one is
+   * planned
    */
   #settleStatuses(mayWait: boolean): void {
     const { running, waiting } = this.#s.queues;
@@ -142,7 +153,7 @@ export class Loan implements BorrowQueues {
     if (container === 'running' && status === 'RUNNING') return;
     const fits = container === 'running' ? 'RUNNING' : waitingStatus(request);
     request.status = fits;
-    // An adapter that does not know of preemptions writes WAITING, and no harm is done.
+    // An adapter that does not know of preemptions writes WAITING, which is harmless.
     if (status === fits || (status === 'WAITING' && fits === 'PREEMPTED')) return;
     const detail = `the borrowing adapter left request ${request.id} ${status} in ${container}`;
     this.#s.anomalies.report('realigned-status', detail, request);
@@ -173,7 +184,8 @@ class LoanQueue implements BorrowQueue {
     if (!this.#loan.isKnown(request)) return false;
     const { container } = request;
     if (this.#name === 'running') return container === 'running';
-    // Requests that stand apart are no part of the line; they are few calls away from it, so the line is searched.
+    // Requests that are set apart are not part of the line. The line is searched, because only few
+    // calls ask this.
     return container === 'waiting' || (container === 'skipped' && this.#read().includes(request));
   }
 

@@ -5,10 +5,10 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { finishFromOutside, stopSending } from './finish.js';
 
 /**
- * The requests that an abort of these keys concerns, in the order of the keys, each once. A key is an external id or a
- * handle.
- * An abort concerns an unfinished request. With `reclaim: 'on-confirmation'` it also concerns a finished request whose
- * blocks are still in use, since the connector can be asked to stop. A key that names neither is counted as an anomaly.
+ * The requests that an abort of these keys concerns, in the order of the keys, each once. A key is
+ * an external id or a handle. An abort concerns an unfinished request. With
+ * `reclaim: 'on-confirmation'` it also concerns a finished request whose blocks are still in use,
+ * because the connector can be asked to stop. A key that names neither is counted as an anomaly.
  */
 export function abortTargets(s: SchedulerState, keys: Iterable<string | number>): Set<Request> {
   const targets = new Set<Request>();
@@ -34,8 +34,8 @@ export function abort(s: SchedulerState, targets: readonly Request[]): string[] 
 }
 
 /**
- * The finished request that this key names and whose blocks are still in use. Undefined if an unfinished request has
- * the key.
+ * The finished request that this key names and whose blocks are still in use. Undefined if an
+ * unfinished request has the key.
  */
 function findSent(s: SchedulerState, key: string | number): Request | undefined {
   if (s.config.reclaim !== 'on-confirmation') return undefined;

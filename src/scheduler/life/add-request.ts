@@ -8,8 +8,9 @@ import { enterQueue, limitWhole } from './deadlines.js';
 import { waitForGrammar } from './wait-for-grammar.js';
 
 /**
- * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until its grammar is
- * ready, and a session without a prompt until its first chunk comes. If the connector fails when it is told of the request, the next step ends the request.
+ * Queues a new request (vLLM `add_request`). A request with a grammar waits among the skipped until
+ * its grammar is ready, and a session without a prompt until its first chunk comes. If the
+ * connector fails when the request is reported to it, the next step ends the request.
  * @param handle handle of the slot that the native core has opened for the request
  */
 export function addRequest(s: SchedulerState, input: ParsedRequest, handle: number): Request {

@@ -32,8 +32,9 @@ export function addChunk(s: SchedulerState, request: Request, chunk: Chunk): Chu
 }
 
 /**
- * Announces that a session's input is complete. A session that waits for input ends now with `abort`, and as in vLLM
- * without a row in the outputs. Any other ends with the answer to its last chunk.
+ * Notes that a session's input is complete. A session that waits for input ends now with `abort`,
+ * and as in vLLM without a row in the outputs. Any other session ends with the answer to its last
+ * chunk.
  * @returns 'ended' or 'queued'
  */
 export function endSession(s: SchedulerState, request: Request): EndOutcome {
@@ -44,20 +45,21 @@ export function endSession(s: SchedulerState, request: Request): EndOutcome {
 }
 
 /**
- * Whether the request waits for the next chunk of its session. Membership in `queues.idle` decides, as everywhere; the
- * status may have been changed by others.
+ * Whether the request waits for the next chunk of its session. Membership in `queues.idle` decides,
+ * as everywhere, because foreign code may have changed the status.
  */
 export function isIdle(s: SchedulerState, request: Request): boolean {
   return s.queues.idle.has(request);
 }
 
 /**
- * Goes on with a session whose answer has just ended (vLLM `_handle_stopped_request`): its next queued chunk begins, or
- * the session keeps its blocks and waits for a chunk. The caller must call `s.queues.dropDetached()` when it is done.
+ * Continues a session whose answer has just ended (vLLM `_handle_stopped_request`). Its next queued
+ * chunk begins, or the session keeps its blocks and waits for a chunk. The caller must call
+ * `s.queues.dropDetached()` afterwards.
  *
- * Outputs that steps in flight still bring for the session are dropped, because those steps computed behind a complete
- * answer. vLLM appends such outputs to the text; and if the session was preempted meanwhile, vLLM deletes the whole
- * text and loses the request.
+ * Outputs of steps in flight for the session are dropped, because those steps computed beyond a
+ * complete answer. vLLM appends such outputs to the text. If the session was preempted meanwhile,
+ * vLLM deletes the whole text and loses the request.
  * @returns false if the session is over: its input has ended and no chunk is queued
  */
 export function continueSession(s: SchedulerState, request: Request): boolean {
@@ -82,8 +84,9 @@ export function continueSession(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Counts as computed no more than the answer that has ended. Steps in flight may have computed behind it, and so may draft tokens that
- * were accepted behind the stop token. Windows have let go then of what the next chunk needs, and states have gone on: the session is
+ * Reduces the computed tokens to the answer that has ended. Steps in flight may have computed
+ * beyond it, and so may draft tokens that were accepted after the stop token. Windows have then
+ * dropped blocks that the next chunk needs, and states have advanced. In that case the session is
  * computed again, as far as its prefix is not cached.
  */
 function rewindComputed(s: SchedulerState, request: Request): void {
@@ -93,7 +96,10 @@ function rewindComputed(s: SchedulerState, request: Request): void {
   if (!s.groups.list.every(isFull)) releaseWaiting(s, request);
 }
 
-/** Sets a session apart until its next chunk comes. It must stand in no container, and have no deadline. */
+/**
+ * Sets a session apart until its next chunk comes. It must be in no container, and have no
+ * deadline.
+ */
 export function parkSession(s: SchedulerState, request: Request): void {
   request.status = 'WAITING_FOR_STREAMING_REQ';
   request.waitingSince = s.now;
@@ -102,9 +108,9 @@ export function parkSession(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Ends what a session has open with its connector. A session that was preempted during its answer may be waiting for
- * the connector to say what it can load, or for a load. The session goes on without either. Blocks that the load may
- * still write stay out of use until the load has reported.
+ * Ends pending operations of a session with its connector. A session that was preempted during its
+ * answer may be waiting for the connector's answer, or for a load. The session continues without
+ * either. Blocks that the load may still write stay out of use until the load was reported.
  */
 function leaveConnector(s: SchedulerState, request: Request): void {
   endConnectorWait(s, request);
@@ -114,8 +120,9 @@ function leaveConnector(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Makes the text so far plus the chunk the new prompt (vLLM `_update_request_as_session`). The last token of the answer
- * is dropped, since its KV was never computed. The first chunk of a session that began without a prompt is all of it.
+ * Makes the text so far plus the chunk the new prompt (vLLM `_update_request_as_session`). The last
+ * token of the answer is dropped, because its KV was never computed. For a session that began
+ * without a prompt, the first chunk is the whole prompt.
  */
 function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   const { prompt, stops, arrivalTime } = chunk;
@@ -144,7 +151,7 @@ function startChunk(s: SchedulerState, request: Request, chunk: Chunk): void {
   }
 }
 
-/** Drops the last token of a session's text. @returns how many tokens are left */
+/** Drops the last token of a session's text. @returns the number of remaining tokens */
 function dropLastToken(s: SchedulerState, request: Request): number {
   keepTokens(s, request);
   const kept = request.numTokens - 1;

@@ -15,13 +15,16 @@ export function stopDeadline(s: SchedulerState, request: Request): void {
   s.deadlines.stop(request);
 }
 
-/** Sets the queue deadline (`deadlines.queue`): the request waits to be scheduled from now until `leaveQueue`. */
+/**
+ * Sets the queue deadline (`deadlines.queue`): the request waits to be scheduled from now until
+ * `leaveQueue`.
+ */
 export function enterQueue(s: SchedulerState, request: Request): void {
   const { queue } = s.config.deadlines;
   if (queue > 0) s.deadlines.limitQueue(request, s.now + queue);
 }
 
-/** Clears the queue deadline: the request is scheduled, or there is nothing to schedule for it. */
+/** Clears the queue deadline: the request is scheduled, or has nothing to schedule. */
 export function leaveQueue(s: SchedulerState, request: Request): void {
   if (request.queueDeadline !== NO_DEADLINE) s.deadlines.limitQueue(request, NO_DEADLINE);
 }

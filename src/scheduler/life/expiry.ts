@@ -6,9 +6,10 @@ import { endUnreported, quarantine } from './finish.js';
 import { endGrammarWait } from './wait-for-grammar.js';
 
 /**
- * Ends with `error` every unfinished request whose wait, queueing or whole life has passed its deadline. Quarantines
- * finished requests whose blocks were used beyond the reclaim deadline. The rows of ended requests go out with the next
- * update. Costs one comparison while nothing has expired.
+ * Ends with `error` every unfinished request whose wait, queueing time or whole life has passed its
+ * deadline. Quarantines finished requests whose blocks are in use beyond the reclaim deadline. The
+ * rows of ended requests are published with the next update. Costs one comparison while nothing has
+ * expired.
  */
 export function endExpired(s: SchedulerState): void {
   for (;;) {
@@ -30,8 +31,8 @@ export function endExpired(s: SchedulerState): void {
 }
 
 /**
- * Whether the deadline that has passed is that of a connector that is asked again when a step reaches the request. Its next answer decides
- * then: the request may have waited for nothing but room.
+ * Whether the expired deadline belongs to a connector that is asked again when a step reaches the
+ * request. Its next answer decides then, because the request may have waited only for room.
  */
 function mayBeAsked({ queues }: SchedulerState, request: Request): boolean {
   const { asksLater, deadline, waitDeadline } = request;
@@ -39,7 +40,8 @@ function mayBeAsked({ queues }: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Asks a grammar whose deadline has passed once more: perhaps no step has reached its request since it was compiled.
+ * Asks a grammar whose deadline has passed once more, because perhaps no step has reached its
+ * request since it was compiled.
  * @returns whether this deadline ends nobody: the grammar is compiled, or it failed
  */
 function askGrammar(s: SchedulerState, request: Request): boolean {
@@ -50,9 +52,9 @@ function askGrammar(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Counts which deadline has passed; if several fall on the same instant the narrowest one counts: wait, queue, whole
- * request.
- * @returns the reason in words
+ * Counts which deadline has passed. If several expire at the same instant the narrowest one counts:
+ * wait, queue, whole request.
+ * @returns the reason as text
  */
 function countTimeout(s: SchedulerState, request: Request): string {
   const { deadline, waitDeadline, queueDeadline, wholeDeadline, timeoutMs } = request;
@@ -67,7 +69,7 @@ function countTimeout(s: SchedulerState, request: Request): string {
   return `took ${s.now - (wholeDeadline - timeoutMs)} ms and had not ended: its timeoutMs is ${timeoutMs} ms`;
 }
 
-/** What a request in the queue is waiting for, in words. */
+/** The resource that a request in the queue waits for, as text. */
 const LACKS: Readonly<Record<WaitReason, string>> = {
   admission: 'a place among the running requests',
   resumption: 'a place among the running requests after its preemption',
@@ -81,7 +83,7 @@ const LACKS: Readonly<Record<WaitReason, string>> = {
 
 /**
  * Counts a wait that has passed its deadline, by the kind of wait.
- * @returns how long the request waited, and for what, in words
+ * @returns how long the request waited, and for what, as text
  */
 export function countWait(s: SchedulerState, request: Request): string {
   return `waited ${s.now - request.waitingSince} ms for ${countKind(s, request)}`;

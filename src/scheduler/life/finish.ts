@@ -11,30 +11,32 @@ import { leaveLoading } from './loading.js';
 import { fenceBlocks, giveKeptBack, giveRowBack } from './preempt.js';
 
 /**
- * Ends a request: the one exit, from every state. The first reason wins; a second call does nothing.
+ * Ends a request: the only exit, from every state. The first reason counts; a second call does
+ * nothing.
  *
- * The request leaves whichever container holds it. Its blocks go back unless a transfer still uses them. The next plan
- * reports its id.
+ * The request leaves its container. Its blocks are freed unless a transfer still uses them. The
+ * next plan reports its id.
  * @returns whether the request ended now
  */
 export function finish(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
   s.queues.remove(request);
-  // A session may still carry the stop token of an earlier answer. No token caused this end, so the stop token is
-  // cleared (as in vLLM's row of a failed load).
+  // A session may still carry the stop token of an earlier answer. No token caused this end, so the
+  // stop token is cleared (as in vLLM's row of a failed load).
   if (reason !== FinishCode.abort) request.stopReason = null;
   end(s, request, reason);
   return true;
 }
 
-/** Ends a request outside an update. Its terminal row goes out with the next update. */
+/** Ends a request outside an update. Its terminal row is published with the next update. */
 export function endUnreported(s: SchedulerState, request: Request, reason: FinishCode): void {
   if (finish(s, request, reason)) s.unreported.push(request);
 }
 
 /**
- * As `finish`, for many requests in one pass: the request is only marked as gone from `running`. The caller must call
- * `s.queues.dropDetached()` when it is done.
+ * Like `finish`, for many requests in one pass: the request is only marked as gone from `running`.
+ * The caller must call
+ * `s.queues.dropDetached()` afterwards.
  */
 export function finishDetached(s: SchedulerState, request: Request, reason: FinishCode): boolean {
   if (request.isFinished) return false;
@@ -44,13 +46,14 @@ export function finishDetached(s: SchedulerState, request: Request, reason: Fini
 }
 
 /**
- * Call it after a use of a request's blocks has ended. When the last load has ended, an unfinished request may be
- * admitted again. When no use of any kind is left, the blocks that a preemption kept pinned go back, and a finished
- * request gives up all its blocks and its slot.
+ * Call this after a use of a request's blocks has ended. When the last load has ended, an
+ * unfinished request may be admitted again. When no use of any kind is left, the blocks that a
+ * preemption kept pinned are freed. A finished request then releases all its blocks and its slot.
  */
 export function releaseIfDrained(s: SchedulerState, request: Request): void {
   if (request.load !== null && !isLoading(request)) {
-    // The load has come. Until a step reaches the request only the scheduler holds it up, so the deadline ends here.
+    // The load is complete. From now on only the scheduler delays the request, so the deadline ends
+    // here.
     s.deadlines.stop(request);
     s.queues.unparkLoading(request);
   }
@@ -69,9 +72,9 @@ export function releaseIfDrained(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Stops waiting for the transfers that still use a finished request's blocks, and asks the connector to stop sending
- * them. The blocks stay out of use until a report comes after all, or until `fenceTransfers` says that no transfer touches
- * them. The request's row is free again at once.
+ * Stops waiting for the transfers that still use a finished request's blocks, and asks the
+ * connector to stop sending them. The blocks stay out of use until a late report comes, or until
+ * `fenceTransfers` states that no transfer touches them. The request's row is free again at once.
  */
 export function quarantine(s: SchedulerState, request: Request): void {
   s.draining.delete(request);
@@ -82,9 +85,9 @@ export function quarantine(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Asks the connector, once per request, to stop sending the blocks of a finished request. The blocks stay taken until the
- * connector has reported (vLLM #25067). To free them at once, as vLLM #35506 proposes, would free blocks that are still
- * being read.
+ * Asks the connector, once per request, to stop sending the blocks of a finished request. The
+ * blocks stay taken until the connector has reported (vLLM #25067). Freeing them at once, as vLLM
+ * #35506 proposes, would free blocks that are still being read.
  */
 export function stopSending(s: SchedulerState, request: Request): void {
   if (!request.cancelled) s.connector?.tellCancel(request);
@@ -167,8 +170,9 @@ export function finishAll(s: SchedulerState, requests: Iterable<Request>, reason
 }
 
 /**
- * Ends requests from outside a step: every end that a client or a peer causes goes through here. A borrowing adapter is
- * told first. Then statuses are realigned, the requests end, and `running` is swept (vllm-omni #3774).
+ * Ends requests from outside a step: every end that a client or a peer causes passes through here.
+ * A borrowing adapter is notified first. Then statuses are realigned, the requests end, and
+ * `running` is swept (vllm-omni #3774).
  * @returns external ids of the requests that ended now, in order
  */
 export function finishFromOutside(

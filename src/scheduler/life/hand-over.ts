@@ -10,12 +10,12 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { keepDropped } from './preempt.js';
 
 /**
- * Tells the connector once that a request has ended; `end` in `finish.ts` is the only caller. If children of the
- * connector want to keep the blocks, each of their ranks gets a `store` use of them, which the rank's report ends. A
- * rank that reported before the end gets none (vLLM #26929).
+ * Tells the connector once that a request has ended; `end` in `finish.ts` is the only caller. If
+ * children of the connector want to keep the blocks, each of their ranks gets a `store` use of
+ * them, which the rank's report ends. A rank that reported before the end gets none (vLLM #26929).
  *
- * If the connector throws here it may still read the blocks. Then every rank of every child is waited for, up to the
- * reclaim deadline.
+ * If the connector throws here it may still read the blocks. Then the reports of every rank of
+ * every child are awaited, up to the reclaim deadline.
  */
 export function handOver(s: SchedulerState, request: Request, reason: FinishCode): void {
   const { connector } = s;
@@ -34,9 +34,10 @@ export function handOver(s: SchedulerState, request: Request, reason: FinishCode
 }
 
 /**
- * What a finished request hands over: the blocks that cover its computed tokens, and how much of their KV is settled.
- * Blocks behind the computed tokens were taken for draft or future tokens and hold no KV of the request. vLLM handed
- * those over too before #46694, so that producer and consumer disagreed about the number of blocks.
+ * The data that a finished request hands over: the blocks that cover its computed tokens, and how
+ * much of their KV is settled. Blocks beyond the computed tokens were taken for draft or future
+ * tokens and hold no KV of the request. vLLM handed those over too before #46694, so that producer
+ * and consumer disagreed about the number of blocks.
  */
 function leftBy(s: SchedulerState, request: Request): HandOver {
   const extent = kvExtent(s, request);
@@ -44,7 +45,8 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   const { numComputedTokens, numTokens } = request;
   const known = Math.min(numComputedTokens, numTokens);
   const computed = deviations.settleHandOver ? known : numComputedTokens;
-  // What no later token needs is let go first. Whoever goes on from exactly these tokens computes the last one again, to sample from.
+  // Blocks that no later token needs are dropped first. A consumer that continues from exactly
+  // these tokens computes the last one again, to sample from it.
   const wanted = deviations.handOverWindows ? Math.max(known - 1, 0) : numComputedTokens;
   const behind = Math.max(0, Math.min(wanted, numComputedTokens - keptInFlight(s, request)));
   if (kvGroups !== null && hasRows(s.core, request.slot)) {
@@ -59,7 +61,10 @@ function leftBy(s: SchedulerState, request: Request): HandOver {
   return { ...extent, blocks };
 }
 
-/** Lets go of what no token behind the first `numComputed` needs. A store of a step in flight may still have to read it. */
+/**
+ * Drops the blocks that no token after the first `numComputed` needs. A store of a step in flight
+ * may still have to read them.
+ */
 function dropAtEnd(s: SchedulerState, request: Request, numComputed: number): void {
   const isOwned = s.connector?.protection.includes('own') === true;
   const isStored = isOwned && s.inFlight.some((plan) => plan.indexOf(request) >= 0);

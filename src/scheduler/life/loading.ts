@@ -5,7 +5,10 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { giveBlocksBack } from './preempt.js';
 
-/** Forgets a load, however it ended. Transfers that still use the blocks stay registered in `outstanding`. */
+/**
+ * Forgets a load, however it ended. Transfers that still use the blocks stay registered in
+ * `outstanding`.
+ */
 export function leaveLoading(s: SchedulerState, request: Request): void {
   if (request.load === null) return;
   s.deadlines.stop(request);
@@ -14,9 +17,10 @@ export function leaveLoading(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Takes a load as failed as a whole, also when nobody knows how much of it came: only the locally cached tokens stay
- * computed. With KV cache groups that need only some blocks none does: the row was begun for what was to be loaded, and what the local
- * tokens need in front of them is not in it.
+ * Treats a load as failed as a whole, also when it is unknown how much of it arrived: only the
+ * locally cached tokens stay computed. With KV cache groups that need only some blocks, none stay
+ * computed. The row was built for the tokens to be loaded, and lacks blocks that the local tokens
+ * need before them.
  */
 export function loseLoad(s: SchedulerState, request: Request): void {
   const { load } = request;
@@ -26,7 +30,7 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 
-/** Tokens that a load which is over has brought. */
+/** The number of tokens that a completed load has brought. */
 export function tokensLoaded(request: Request, { localTokens, numTokens }: Load): number {
   return Math.max(0, Math.min(request.numComputedTokens - localTokens, numTokens));
 }
@@ -40,10 +44,11 @@ export function markFailed(s: SchedulerState, request: Request, load: Load): voi
 }
 
 /**
- * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`). The good blocks of the load get into
- * the prefix cache now and not earlier. If no token is good, the blocks go back, so that the next lookup may find local
- * ones. At least one token is left to be computed, because sampling needs it.
- * @returns false while the load is under way
+ * Ends the wait for a load that is done (vLLM `_update_waiting_for_remote_kv`). Only now do the
+ * good blocks of the load enter the prefix cache. If no token is good, the blocks are freed, so
+ * that the next lookup may find local ones. At least one token is left to be computed, because
+ * sampling needs it.
+ * @returns false while the load is in progress
  */
 export function endLoading(s: SchedulerState, request: Request): boolean {
   if (isLoading(request)) return false;

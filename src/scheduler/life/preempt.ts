@@ -9,14 +9,15 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { enterQueue } from './deadlines.js';
 
-/** Values of `Plan.dropped`; a forced reset stands above the other causes. */
+/** Values of `Plan.dropped`; a forced reset takes precedence over the other causes. */
 const DROPPED = 1;
 const BY_RESET = 2;
 
 /**
- * Preempts a request (vLLM `_preempt_request`): gives its blocks back and puts it first in line to be computed again.
- * The caller has taken the request out of `running`. The blocks keep their hashes, so that the request finds most of
- * them again. What becomes of outputs that steps in flight still bring, the rule `preemptedOutputs` says.
+ * Preempts a request (vLLM `_preempt_request`): frees its blocks and puts it first in line to be
+ * computed again. The caller has removed the request from `running`. The blocks keep their hashes,
+ * so that the request finds most of them again. The rule `preemptedOutputs` decides about outputs
+ * of steps in flight.
  */
 export function preempt(s: SchedulerState, request: Request): void {
   const { preemptedOutputs } = s.config;
@@ -39,8 +40,9 @@ export function preempt(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Whether outputs that a forced reset has dropped are still in flight: as in vLLM, what came after them is then dropped too. Outputs that are
- * dropped for another cause drop nothing but themselves: what came after the tail of a session's answer belongs to the next answer.
+ * Whether outputs that a forced reset has dropped are still in flight. As in vLLM, the outputs
+ * after them are then dropped too. Outputs dropped for another cause do not affect later ones:
+ * after the tail of a session's answer, later outputs belong to the next answer.
  */
 function followsReset({ inFlight }: SchedulerState, request: Request): boolean {
   return inFlight.some((plan) => {
@@ -50,9 +52,10 @@ function followsReset({ inFlight }: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Gives the blocks of an unfinished request back to the pool. While a transfer still uses the blocks they stay pinned,
- * so that no other request gets them (vLLM #29870, #46014).
- * @param isComputed a step in flight that has the request may write the blocks; false: only a load wrote them, and it has ended
+ * Frees the blocks of an unfinished request. While a transfer still uses the blocks they stay
+ * pinned, so that no other request gets them (vLLM #29870, #46014).
+ * @param isComputed a step in flight that has the request may write the blocks; false: only a load
+ * wrote them, and it has ended
  */
 export function giveBlocksBack(s: SchedulerState, request: Request, isComputed = true): void {
   if (isUsed(request)) keepBlocks(s, request, heldBlocks(s.core, request.slot));
@@ -62,8 +65,8 @@ export function giveBlocksBack(s: SchedulerState, request: Request, isComputed =
 }
 
 /**
- * Gives the row of a finished request back while a transfer still uses its blocks. The blocks are pinned until that use
- * ends; a row is needed only by requests that run.
+ * Frees the row of a finished request while a transfer still uses its blocks. The blocks are pinned
+ * until that use ends. Only running requests need a row.
  * @returns false if the request has no row
  */
 export function giveRowBack(s: SchedulerState, request: Request): boolean {
@@ -76,9 +79,10 @@ export function giveRowBack(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Keeps the blocks that a request is about to let go because no later token reads them, while a transfer still uses the request's blocks: no
- * other request gets them until then. Call it before the core lets them go.
- * @param numComputed tokens behind which the core lets go
+ * Pins the blocks that a request is about to drop because no later token reads them, while a
+ * transfer still uses the request's blocks. No other request gets them until then. Call this before
+ * the core drops them.
+ * @param numComputed tokens after which the core drops blocks
  */
 export function keepDropped(s: SchedulerState, request: Request, numComputed: number): void {
   const { kvGroups } = s.config;
@@ -89,7 +93,8 @@ export function keepDropped(s: SchedulerState, request: Request, numComputed: nu
     const sure = Math.max(0, numComputed - drafts);
     const row = s.core.blocks(request.slot, g);
     for (let place = neededPlaces(group, sure).first - 1; place >= 0; place--) {
-      // What stands before a place that holds nothing was let go before, but where steps make states now and then.
+      // The places before an empty place were dropped earlier, except if steps make states only
+      // sometimes.
       if (row[place] !== 0) left.push(row[place]);
       else if (group.mode !== 'align') break;
     }
@@ -105,8 +110,9 @@ function keepBlocks(s: SchedulerState, request: Request, blocks: Int32Array): vo
 }
 
 /**
- * With the rule `fenceFrees`: pins the blocks of a request that gives its row back while a step in flight may still write them, until that
- * step has been updated. The rows of all KV cache groups then come back as one, the last group's first (vLLM `pop_blocks_for_free`).
+ * With the rule `fenceFrees`: pins the blocks of a request that frees its row while a step in
+ * flight may still write them. The pins last until that step has been updated. The rows of all KV
+ * cache groups are then freed together, the last group's first (vLLM `pop_blocks_for_free`).
  */
 export function fenceBlocks(s: SchedulerState, request: Request): void {
   if (!mayBeWritten(s, request)) return;
@@ -116,7 +122,10 @@ export function fenceBlocks(s: SchedulerState, request: Request): void {
   s.fencedFrees.push({ id: request.id, blocks, after: s.numScheduledPlans });
 }
 
-/** Gives back the blocks that a request has left pinned because a transfer used them, with the rule `fenceFrees` behind the steps in flight. */
+/**
+ * Frees the blocks that a request has left pinned because a transfer used them. With the rule
+ * `fenceFrees` this happens after the steps in flight.
+ */
 export function giveKeptBack(s: SchedulerState, request: Request): void {
   const { id, keptBlocks } = request;
   if (keptBlocks === null) return;
@@ -125,20 +134,26 @@ export function giveKeptBack(s: SchedulerState, request: Request): void {
   else s.core.native.unpin(lastFirst(keptBlocks));
 }
 
-/** Whether the rule `fenceFrees` holds the request's blocks back: a step in flight has it. */
+/**
+ * Whether the rule `fenceFrees` holds the request's blocks back, because a step in flight contains
+ * it.
+ */
 function mayBeWritten({ config, connector, inFlight }: SchedulerState, request: Request): boolean {
   if (!config.fenceFrees || connector === null) return false;
   return inFlight.some((plan) => plan.indexOf(request) >= 0);
 }
 
-/** The order in which a row frees its blocks: so the beginnings of texts stay cached longest. */
+/**
+ * The order in which a row frees its blocks. The beginnings of texts stay cached longest this way.
+ */
 function lastFirst(blocks: Int32Array): Int32Array {
   return blocks.reverse();
 }
 
 /**
- * Gives back the blocks behind fences, in the order in which they were given up.
- * @param all also those whose steps are still in flight: a forced reset of the prefix cache has voided them
+ * Frees the blocks behind fences, in the order in which they were released.
+ * @param all includes blocks whose steps are still in flight, because a forced reset of the prefix
+ * cache has voided them
  */
 export function releaseFenced(s: SchedulerState, all: boolean): void {
   const updated = s.numScheduledPlans - s.inFlight.length;
@@ -156,9 +171,9 @@ function giveRow(s: SchedulerState, { slot }: Request): void {
 }
 
 /**
- * Preempts a running request and voids its outputs in flight: they are dropped when they arrive, and computed again.
- * The plan entries themselves are marked as dropped. vLLM counts tokens to discard instead, and loses outputs with
- * speculative decoding.
+ * Preempts a running request and voids its outputs in flight: they are dropped when they arrive,
+ * and computed again. The plan entries themselves are marked as dropped. vLLM counts tokens to
+ * discard instead, and loses outputs with speculative decoding.
  * @param updating the plan that is being updated, which is no longer in flight
  */
 export function preemptByForce(s: SchedulerState, request: Request, updating?: Plan): void {
@@ -167,7 +182,7 @@ export function preemptByForce(s: SchedulerState, request: Request, updating?: P
   preempt(s, request);
 }
 
-/** Preempts a running request for a forced reset, as by force. */
+/** Preempts a running request for a forced reset; like `preemptByForce`. */
 export function preemptByReset(s: SchedulerState, request: Request): void {
   s.queues.remove(request);
   dropByReset(s, request);
@@ -180,15 +195,15 @@ function dropByReset(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Drops the outputs that steps in flight, and the plan being updated, bring for a request that will be computed again:
- * its next entry has `needsAllTokens`.
+ * Drops the outputs of steps in flight, and of the plan being updated, for a request that will be
+ * computed again. Its next entry has `needsAllTokens`.
  */
 export function discardOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropOutputs(s, request, updating);
   s.lastSteps[request.slot] = NEVER;
 }
 
-/** Drops the same outputs for a request that keeps its blocks and goes on. */
+/** Drops the same outputs for a request that keeps its blocks and continues. */
 export function dropOutputs(s: SchedulerState, request: Request, updating?: Plan): void {
   dropEntries(s.inFlight, request);
   if (updating !== undefined) dropEntries([updating], request);

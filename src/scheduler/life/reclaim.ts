@@ -8,12 +8,13 @@ import { endLoading } from './loading.js';
 import { giveBlocksBack, giveRowBack } from './preempt.js';
 
 /**
- * Takes the blocks of one session that does not run, because another request needs blocks or a row. The longest idle
- * session comes first. Otherwise the last session in line for admission gives up its own: if nothing but the needy
- * request runs, so that no request can ever give blocks back; or if it is a row that is lacking. Whoever stands behind
- * a request without a row cannot be admitted before it, and a session in line gives its row to nobody else. The blocks
- * keep their hashes, so that the session finds again whatever was not reused. A session whose blocks a transfer uses is
- * left alone.
+ * Reclaims the blocks of one session that does not run, because another request needs blocks or a
+ * row. The longest idle session comes first. Otherwise the last session in line for admission loses
+ * its blocks, in two cases. Either nothing but the needy request runs, so that no request can ever
+ * free blocks, or a row is lacking. Requests behind a request without a row cannot be admitted
+ * before it, and a session in line gives its row to nobody else. The blocks keep their hashes, so
+ * that the session finds again the blocks that were not reused. A session whose blocks a transfer
+ * uses is skipped.
  * @param needy the request that needs blocks; its own are never taken
  * @param lacksRow the needy request is at the head of the line and found no row
  * @returns false if no session has blocks to give
@@ -39,9 +40,10 @@ export function reclaimSession(s: SchedulerState, needy: Request, lacksRow = fal
 }
 
 /**
- * Takes the blocks of one request whose load is done and that was not admitted yet: of the last such request in line.
- * It is done only where otherwise no request could ever go on: nothing runs and the first in line does not fit, or the
- * only running request cannot grow. The prefix of the request that gave its blocks is looked up again.
+ * Reclaims the blocks of one request whose load is done and that was not admitted yet: the last
+ * such request in line. This happens only if otherwise no request could ever continue: nothing runs
+ * and the first in line does not fit, or the only running request cannot grow. The prefix of the
+ * request that lost its blocks is looked up again.
  * @param needy the request that needs blocks; its own are never taken
  * @returns false if no such request has blocks to give
  */
@@ -59,20 +61,22 @@ export function reclaimStuckLoad(s: SchedulerState, plan: Plan, needy: Request):
 }
 
 /**
- * Takes the blocks of the session that is first in line itself, where nothing runs and nobody else has blocks to give. It may hold more than a
- * request with the same tokens would, states and windows of its last answer among them; and it may need more than that request. It begins
- * again, as far as its prefix is not cached.
- * @returns false if it has none to give, or if others may still give some; true: its prefix is to be looked up again
+ * Reclaims the blocks of the session that is first in line itself, if nothing runs and no other
+ * request has blocks to give. It may hold more than a request with the same tokens would, such as
+ * states and windows of its last answer. It may also need more than that request. It begins again,
+ * as far as its prefix is not cached.
+ * @returns false if it has none to give, or if others may still give some; true: its prefix must be
+ * looked up again
  */
 export function reclaimOwn(s: SchedulerState, plan: Plan, needy: Request): boolean {
-  // What drains gives its blocks back, or is in quarantine when its deadline is over.
+  // A draining request frees its blocks, or is quarantined when its deadline is over.
   if (!s.config.deviations.reclaimIdleSessions || s.draining.size > 0) return false;
   return canReclaim(needy) && isAlone(s, plan, needy) && reclaim(s, needy);
 }
 
 /**
- * Takes the row of the draining request that finished first. Its blocks stay pinned, so a transfer that is late or lost
- * costs blocks, and no rows.
+ * Reclaims the row of the draining request that finished first. Its blocks stay pinned, so a late
+ * or lost transfer costs blocks, and no rows.
  * @returns false if no draining request has a row
  */
 export function reclaimRow(s: SchedulerState): boolean {
@@ -80,7 +84,9 @@ export function reclaimRow(s: SchedulerState): boolean {
   return false;
 }
 
-/** Whether nothing runs but the needy request itself, so that no other request can ever give blocks back. */
+/**
+ * Whether nothing runs but the needy request itself, so that no other request can ever free blocks.
+ */
 function isAlone({ queues, inFlight }: SchedulerState, plan: Plan, needy: Request): boolean {
   const { running, numLentRunning } = queues;
   if (numLentRunning > 0) return false;
@@ -96,7 +102,7 @@ function isStuckLoad(request: Request, needy: Request): boolean {
 }
 
 /**
- * Takes the blocks of every session that does not run, for a forced reset of the prefix cache.
+ * Reclaims the blocks of every session that does not run, for a forced reset of the prefix cache.
  * @returns external ids of those sessions
  */
 export function reclaimAllSessions(s: SchedulerState): string[] {
@@ -121,10 +127,13 @@ function reclaim(s: SchedulerState, request: Request): true {
   return true;
 }
 
-/** Gives back the blocks of a request that does not run. Its next admission looks for a cached prefix again. */
+/**
+ * Frees the blocks of a request that does not run. Its next admission looks for a cached prefix
+ * again.
+ */
 export function releaseWaiting(s: SchedulerState, request: Request): void {
   if (request.load !== null) endLoading(s, request);
-  // If the load brought nothing, `endLoading` has given the blocks back already.
+  // If the load brought nothing, `endLoading` has freed the blocks already.
   if (hasRows(s.core, request.slot)) giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;

@@ -8,10 +8,11 @@ import { endUnreported } from './finish.js';
 
 /**
  * Makes the head of a queue wait because the connector cannot say yet what it can load (vLLM
- * `get_num_new_matched_tokens` answers None). The request is passed over, and asked about again in the next step or
- * when the connector wakes it. The wait has the deadline of a load; in vLLM it has none. Time in which no step looked at the request does
- * not count against its connector: the wait begins anew.
- * @param wakes the connector will call `KvView.wake`; until then no step looks at the request
+ * `get_num_new_matched_tokens` answers None). The request is passed over, and asked about again in
+ * the next step or when the connector wakes it. The wait has the deadline of a load; in vLLM it has
+ * none. Time in which no step considered the request does not count against its connector: the wait
+ * is restarted.
+ * @param wakes the connector will call `KvView.wake`; until then no step considers the request
  */
 export function waitForConnector(
   s: SchedulerState,
@@ -35,7 +36,10 @@ export function waitForConnector(
   else s.queues.passOver(queue, request);
 }
 
-/** Ends that wait: the connector has answered, or is to be asked anew or no more. The request waits only for its admission. */
+/**
+ * Ends that wait: the connector has answered, or is to be asked from the start, or will not be
+ * asked any more. The request waits only for its admission.
+ */
 export function endConnectorWait(s: SchedulerState, request: Request): void {
   if (!request.asksLater) return;
   request.asksLater = false;
@@ -51,7 +55,7 @@ export function endConnectorWait(s: SchedulerState, request: Request): void {
 export function wake(s: SchedulerState, handle: number): boolean {
   const request = s.incarnation(handle);
   if (request === undefined || !s.queues.unparkDeferred(request)) return false;
-  // Until now the connector had its time.
+  // The connector's own time ends here.
   request.askedStep = s.step - 1;
   return true;
 }

@@ -12,8 +12,8 @@ export function waitForGrammar(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Asks a request's grammar, and ends the wait if it is compiled: the request waits only for its admission from then on.
- * A request whose grammar failed ends.
+ * Asks a request's grammar, and ends the wait if it is compiled. From then on the request waits
+ * only for its admission. A request whose grammar failed ends.
  * @returns whether the wait is over and the request may be admitted
  */
 export function endGrammarWait(s: SchedulerState, request: Request): boolean {

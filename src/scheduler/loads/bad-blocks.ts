@@ -15,23 +15,27 @@ import {
 } from './lost-places.js';
 
 /**
- * What follows from bad blocks: blocks that were published and then not written, or written wrongly, by a failed step
- * or a failed load. Bad blocks leave the prefix cache, and requests that share them are computed again.
+ * The consequences of bad blocks: blocks that were published and then not written, or written
+ * wrongly, by a failed step or a failed load. Bad blocks leave the prefix cache, and requests that
+ * share them are computed again.
  */
 
-/** Removes a request's blocks from the prefix cache, those with KV of the tokens from `firstBad` on, and adds their ids to `bad`. */
+/**
+ * Removes a request's blocks with KV of the tokens from `firstBad` on from the prefix cache, and
+ * adds their ids to `bad`.
+ */
 export function evictRow(s: SchedulerState, request: Request, firstBad: number, bad: Set<number>): void {
   for (const { id, endToken } of placesOf(s, request)) if (endToken > firstBad) bad.add(id);
   forgetFrom(s, request, firstBad);
 }
 
 /**
- * Takes the hashes from the blocks of a request that have KV of the tokens from `firstToken` on, those among them that steps in flight have
- * let go.
+ * Removes the hashes from the blocks of a request that have KV of the tokens from `firstToken` on.
+ * This includes blocks that steps in flight have dropped.
  */
 export function forgetFrom(s: SchedulerState, request: Request, firstToken: number): void {
   forgetRow(s, request.slot, firstToken);
-  // Of those that were taken anew the hash is another one's.
+  // If such a block has been taken again, its hash belongs to another request.
   const dropped = droppedInFlight(s, request).filter(({ id, endToken }) => id > 0 && endToken > firstToken);
   if (dropped.length === 0) return;
   s.core.flush();
@@ -41,7 +45,10 @@ export function forgetFrom(s: SchedulerState, request: Request, firstToken: numb
   );
 }
 
-/** The requests of this step, and of the steps in flight behind it, that no longer have the row that they had there. */
+/**
+ * The requests of this step, and of the steps in flight after it, that no longer have the row that
+ * they had there.
+ */
 export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
   const left = new Set<Request>();
   for (const { requests, numRequests, step } of [oldest, ...s.inFlight]) {
@@ -51,29 +58,29 @@ export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
 }
 
 /**
- * Whether a request that may have shared a bad block has given it back meanwhile, as far as anybody knows. Only requests admitted in
- * this step or later may have shared one: a request admitted before already had its blocks when the bad ones were
- * published. Blocks that such a request computed on top of bad ones can still be found in the prefix cache, and are
- * wrong.
- * @param failed requests whose own entries failed, which are not looked at
+ * Whether a request that may have shared a bad block has freed it meanwhile, as far as is known.
+ * Only requests admitted in this step or later may have shared one: a request admitted before
+ * already had its blocks when the bad ones were published. Blocks that such a request computed on
+ * top of bad ones can still be found in the prefix cache, and are wrong.
+ * @param failed requests whose own entries failed, which are not considered
  */
 export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySet<Request>): boolean {
   return leftSince(s, plan).some((request) => request.admittedStep >= plan.step && !failed.has(request));
 }
 
 /**
- * Marks the entries of a request, in the plan being updated and in those in flight, as computed from bad KV: a
- * connector must not store what they computed. Entries of requests that have ended are marked too, since their KV is
- * never computed again.
+ * Marks the entries of a request, in the plan being updated and in those in flight, as computed
+ * from bad KV: a connector must not store their KV. Entries of requests that have ended are marked
+ * too, because their KV is never computed again.
  */
 export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): void {
   for (const each of [plan, ...s.inFlight]) each.spoil(request);
 }
 
 /**
- * Forgets the whole prefix cache, because nobody knows any more which free blocks are bad. Every request that was
- * admitted in the plan's step or later may have hit one, so it is computed again.
- * @param spared requests that compute what they lack already
+ * Forgets the whole prefix cache, because it is unknown which free blocks are bad. Every request
+ * that was admitted in the plan's step or later may have hit one, so it is computed again.
+ * @param spared requests that already compute their missing tokens
  */
 export function forgetSince(s: SchedulerState, plan: Plan, spared: ReadonlySet<Request>): void {
   forgetBlocks(s, s.core.published());
@@ -83,14 +90,17 @@ export function forgetSince(s: SchedulerState, plan: Plan, spared: ReadonlySet<R
     }
   }
   for (const request of s.requests.values()) {
-    // It was preempted since and has no row to take. But its outputs in flight may be computed from a bad block.
+    // The request was preempted since and has no row to take. But its outputs in flight may be
+    // computed from a bad block.
     if (request.container !== 'running' && request.admittedStep >= plan.step && !spared.has(request))
       discardOutputs(s, request, plan);
   }
   recompute(s, plan, (request) => (request.admittedStep >= plan.step && !spared.has(request) ? 0 : -1));
 }
 
-/** Has every request that holds one of these blocks computed again, except those in `spared`. */
+/**
+ * Lets every request that holds one of these blocks be computed again, except those in `spared`.
+ */
 export function recomputeSharers(
   s: SchedulerState,
   plan: Plan | null,
@@ -102,8 +112,8 @@ export function recomputeSharers(
 }
 
 /**
- * These blocks, and those that this plan and the plans in flight behind it computed from them. A request that hit a block of a window need not
- * hold what that block was computed from.
+ * These blocks, and those that this plan and the plans in flight after it computed from them. A
+ * request that hit a block of a window need not hold the blocks that it was computed from.
  * @param plan null outside an update
  */
 export function withBuilt(
@@ -127,7 +137,10 @@ export function withBuilt(
   return all;
 }
 
-/** Tokens of a request that nothing in this plan and the plans in flight behind it was to compute: they were computed before, found or loaded. */
+/**
+ * Tokens of a request that this plan and the plans in flight after it did not have to compute: they
+ * were computed before, found or loaded.
+ */
 function computedBefore(s: SchedulerState, plan: Plan | null, request: Request): number {
   let least = request.numComputedTokens;
   for (const each of plan === null ? s.inFlight : [plan, ...s.inFlight]) {
@@ -138,15 +151,15 @@ function computedBefore(s: SchedulerState, plan: Plan | null, request: Request):
 }
 
 /**
- * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced reset, and takes the
- * blocks of waiting requests that have one.
+ * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced
+ * reset, and takes the blocks of waiting requests that have one.
  * @param firstBadToken first token with KV in a bad block of a request; -1 = none is bad
  */
 function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request: Request) => number): void {
   for (const request of [...s.queues.running].reverse()) {
     const firstBad = firstBadToken(request);
     if (firstBad < 0) continue;
-    // Blocks behind the bad prefix were computed from it, and are wrong with it.
+    // Blocks after the bad prefix were computed from it, and are wrong too.
     forgetFrom(s, request, firstBad);
     request.numCachedTokens = Math.min(request.numCachedTokens, firstBad);
     preemptByForce(s, request, plan ?? undefined);
@@ -163,8 +176,8 @@ function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request
 }
 
 /**
- * Cuts a load before its first bad block. The load may still write, so the request keeps the blocks; at its promotion
- * only tokens in front of the bad block count.
+ * Truncates a load before its first bad block. The load may still write, so the request keeps the
+ * blocks. At its promotion only tokens before the bad block count.
  * @param firstBad the first token with KV in the bad block
  */
 export function truncateLoad(s: SchedulerState, request: Request, firstBad: number): void {

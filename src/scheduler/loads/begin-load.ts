@@ -12,10 +12,11 @@ import { forgetRow } from '../state/forget.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Tells the connector of an admission (vLLM `update_state_after_alloc`), and notes what the connector will load. An
- * asynchronous load makes the request wait; a synchronous one is read by the step itself and stands in
+ * Tells the connector of an admission (vLLM `update_state_after_alloc`), and notes the tokens that
+ * the connector will load. An asynchronous load makes the request wait. A synchronous load is read
+ * by the step itself and is listed in
  * `plan.syncLoads`.
- * @param localTokens tokens in front of the load that the local prefix cache had
+ * @param localTokens tokens before the load that the local prefix cache had
  * @returns false if the connector failed, and the request ended with it
  */
 export function beginLoad(
@@ -27,7 +28,7 @@ export function beginLoad(
 ): boolean {
   const numExternal = match.numTokens ?? 0;
   const rows = rowsOf(s.core, request.slot);
-  // Copies, so that nothing a connector does to its lists changes these rows.
+  // These are copies, so that a connector's changes to its lists do not affect the rows.
   if (
     s.connector?.tellAllocated(
       request,

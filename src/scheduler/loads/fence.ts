@@ -6,13 +6,15 @@ import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Ends every use of blocks by the connector, or by one of its children. The caller vouches that none of their transfers
- * touches memory any more; see `Scheduler.fenceTransfers`. A load that had not been reported counts as failed.
+ * Ends every use of blocks by the connector, or by one of its children. The caller guarantees that
+ * none of their transfers touches memory any more; see `Scheduler.fenceTransfers`. A load that had
+ * not been reported counts as failed.
  *
- * Uses that have not begun stay, because their transfers will still touch the blocks: loads of steps after `begunStep`,
- * and stores of requests that ended when `begunStep` was the last step, or later.
+ * Uses that have not begun stay, because their transfers will still touch the blocks. They are
+ * loads of steps after `begunStep`, and stores of requests that ended when `begunStep` was the last
+ * step, or later.
  * @param child index of the child; undefined = all children
- * @param begunStep last step whose plan was handed to the workers
+ * @param begunStep last step whose plan was given to the workers
  * @returns number of requests of which a use ended
  */
 export function fenceTransfers(s: SchedulerState, child: number | undefined, begunStep: number): number {

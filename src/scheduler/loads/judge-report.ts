@@ -11,7 +11,7 @@ export function isDeclared(s: SchedulerState, { child, rank }: ParsedReport): bo
 }
 
 /**
- * Counts a report that ended no use, as an anomaly of the kind that explains it.
+ * Counts a report that ended no use, as the kind of anomaly that explains it.
  * @param isEarlier the report is about an earlier load of the request
  */
 export function reportForeign(
@@ -34,9 +34,9 @@ export function reportForeign(
 }
 
 /**
- * Whether a report is about an earlier load of the request than its last one. Only a report that names the step of its
- * load can tell.
- * @param step the step that the report names; undefined = it names none
+ * Whether a report is about an earlier load of the request than its last one. Only a report with
+ * the step of its load can tell.
+ * @param step the step in the report; undefined = none
  */
 export function isEarlierLoad(request: Request, step: number | undefined): boolean {
   return step !== undefined && request.loadStep >= 0 && step !== request.loadStep;

@@ -50,7 +50,8 @@ export function failLoads(
   for (const report of output?.failedReceiving ?? []) applyFailed(s, plans, report, failed, found);
   for (const invalid of output?.invalidBlocks ?? []) applyInvalid(s, plans, invalid, failed, found);
   if (s.config.loadFailurePolicy === 'fail' && plan !== null) {
-    // An older step may still bring an output for a request that was preempted and loaded again since.
+    // An older step may still bring an output for a request that was preempted and loaded again
+    // since.
     for (const request of failed) dropOutputs(s, request, plan);
   }
   if (plan !== null && (found.size > 0 || plan.syncLoads.some(lacksKv))) {
@@ -91,11 +92,12 @@ function applyFailed(
   if (request.load !== null && isOurs(request.load)) {
     for (const id of request.load.blocks) if (wasFound(s, request, id)) found.add(id);
     loseLoad(s, request);
-    // Nothing was written, so it is as if the connector had not offered the load.
+    // Nothing was written, so the case is the same as without an offer of the connector.
     if (report.declined !== true) failed.add(request);
     return;
   }
-  // The request ended meanwhile, or went on without the load: nothing was to read the missing KV.
+  // The request ended meanwhile, or continued without the load, so nothing would have read the
+  // missing KV.
   if (request.load === null && request.outstanding?.has('load', peer(child, report.rank))) return;
   reportForeign(s, request, 'load', report, isEarlierLoad(request, step));
 }
@@ -116,7 +118,8 @@ function applyInvalid(
   let known = false;
   let reassigned = false;
   let foreign = false;
-  // Nobody else loads into it: an asynchronous load fills blocks that its request took for it and that it keeps.
+  // No other request loads into it: an asynchronous load fills blocks that its request took for it
+  // and keeps.
   const isNamed = (request: Request): boolean => handle === undefined || request.handle === handle;
   const loading = [...s.withLoad].find((each) => isNamed(each) && each.load?.blocks.includes(block));
   if (loading?.load?.child === child) {
@@ -135,7 +138,7 @@ function applyInvalid(
       }
       load.failed = true;
       const kv = kvIn(s, block, load.generations[at]);
-      // Who has its row still has let the block go, where somebody has taken it anew.
+      // A request that still has its row has dropped the block, if another one has taken it since.
       if (kv > 0 || holdsSince(load.request, load.step)) known = plan.missing.add(kv).size > 0;
       else reassigned = true;
     }
@@ -152,15 +155,19 @@ function applyInvalid(
 }
 
 /**
- * Whether the prefix cache has a block that an asynchronous load fills. Only without the deviation `limitLoadRetries`: a prompt of one token that
- * fills a block is loaded again after its block was published, over what others read by then.
+ * Whether the prefix cache has a block that an asynchronous load fills. Only without the deviation
+ * `limitLoadRetries`: a prompt of one token that fills a block is loaded again after its block was
+ * published, over KV that others may read by then.
  */
 function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boolean {
   if (s.config.deviations.limitLoadRetries || numTokens > 1) return false;
   return s.core.published().includes(block);
 }
 
-/** Names in `plan.missing` what blocks held that have been taken anew since: this step did not read what their new owners write. */
+/**
+ * Adds to `plan.missing` the former KV of blocks that have been taken again since. This step did
+ * not read the KV that their new owners write.
+ */
 function nameReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
   const failed = syncLoads.filter((load) => load.failed);
   for (const { blocks, generations } of failed) {
@@ -172,8 +179,8 @@ function nameReassigned(s: SchedulerState, { syncLoads, missing }: Plan): void {
 }
 
 /**
- * Whether this child still loads the block for a request that has ended or went on without the load: an abort and a
- * failure can cross.
+ * Whether this child still loads the block for a request that has ended or continued without the
+ * load: an abort and a failure can cross.
  */
 function isDrained(s: SchedulerState, block: number, child: number, handle: number | undefined): boolean {
   return [...s.requests.values(), ...s.draining, ...s.quarantined].some(
@@ -186,9 +193,10 @@ function isDrained(s: SchedulerState, block: number, child: number, handle: numb
 }
 
 /**
- * Draws the consequences of failed synchronous loads: the step has already read the missing blocks. As in vLLM the
- * first running request that holds a missing block computes it again, and later holders count on that. With the
- * deviation `sharersWait` only the request whose own load failed does so, and the other holders are preempted.
+ * Draws the consequences of failed synchronous loads: the step has already read the missing blocks.
+ * As in vLLM the first running request that holds a missing block computes it again, and later
+ * holders rely on that. With the deviation `sharersWait` only the request whose own load failed
+ * does so, and the other holders are preempted.
  */
 function failSyncLoads(
   s: SchedulerState,
@@ -214,7 +222,7 @@ function failSyncLoads(
     if (firstOwn >= 0) s.counters.failedLoads++;
     dropOutputs(s, request, plan);
     request.numDraftTokens = 0;
-    // An older load that failed may leave less.
+    // An older failed load may leave fewer tokens.
     const from = endsWhole(s) ? firstToken : firstOwn;
     const kept = from < 0 ? before : tokensKept(s, request, from);
     const begun = firstInFlight(s, request);
@@ -224,12 +232,12 @@ function failSyncLoads(
     if (firstOwn < 0) continue;
     request.numCachedTokens = Math.min(request.numCachedTokens, request.numComputedTokens);
     owners.add(request);
-    // Of a request that computes everything again the rows may lack what its first tokens need.
+    // If a request computes everything again, its rows may lack blocks that its first tokens need.
     const lacks = firstOwn > 0 || plan.groups.length > 1 || droppedInFlight(s, request).length > 0;
     if (lacks && request.numComputedTokens === 0 && !ends) preemptByForce(s, request, plan);
   }
-  // Loads whose blocks have a new owner count too: tokens that were computed from their KV and published are wrong all
-  // the same.
+  // Loads whose blocks have a new owner count too, because tokens that were computed from their KV
+  // and published are wrong nevertheless.
   const lost = plan.syncLoads.filter(lacksKv);
   for (const load of lost) {
     const { request } = load;
@@ -238,12 +246,13 @@ function failSyncLoads(
     endConnectorWait(s, request);
     spoilEntries(s, plan, request);
   }
-  // An owner that was preempted above is no loss: its row was evicted before.
+  // An owner that was preempted above is not a loss: its row was evicted before.
   const known = new Set([...failedEntries, ...owners]);
   const traceless = lost.some(({ request }) => !owners.has(request) && !holdsSince(request, plan.step));
   const isUnknown = traceless || someSharerLeft(s, plan, known);
-  // An owner that was admitted again since may have left published blocks that this step computed behind its load: a hit spares the last
-  // token. Nobody knows those blocks any more. Its new row was evicted above, so it keeps what is in front of the load.
+  // An owner that was admitted again since may have left published blocks that this step computed
+  // after its load: a hit spares the last token. Those blocks can no longer be identified. Its new
+  // row was evicted above, so it keeps the tokens before the load.
   const hasLeft = [...owners].some(({ admittedStep }) => admittedStep > plan.step);
   if (deviations.evictFailedLoads && (isUnknown || hasLeft))
     forgetSince(s, plan, isUnknown ? new Set() : owners);
@@ -251,9 +260,9 @@ function failSyncLoads(
 }
 
 /**
- * Without the deviation `sharersWait`, as in vLLM: a waiting request's load fails too if a block of its cached prefix
- * is missing. If several loads stand behind the same missing prefix, the first one computes it and the others count on
- * that.
+ * Without the deviation `sharersWait`, as in vLLM: a waiting request's load fails too if a block of
+ * its cached prefix is missing. If several loads follow the same missing prefix, the first one
+ * computes it and the others rely on that.
  */
 function failPrefixes(s: SchedulerState, plan: Plan, failed: Set<Request>): void {
   const marked = new Set<number>();
@@ -281,7 +290,7 @@ function firstInFlight({ inFlight }: SchedulerState, request: Request): number {
   return first;
 }
 
-/** Computed tokens that a running request had before this step and the steps in flight behind it. */
+/** Computed tokens that a running request had before this step and the steps in flight after it. */
 function computedBeforeStep(s: SchedulerState, plan: Plan, request: Request): number {
   for (const each of [plan, ...s.inFlight]) {
     const at = each.indexOf(request);

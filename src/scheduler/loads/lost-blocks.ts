@@ -17,13 +17,14 @@ const NOBODY: ReadonlySet<Request> = new Set();
 const NONE: readonly Request[] = [];
 
 /**
- * Takes the report that the KV of these blocks is gone, whichever request wrote it. The blocks leave the prefix cache.
- * Each request that holds one, or what was computed from one, is computed again from there on, or is to end with
- * `error`, as `loadFailurePolicy` says. Outputs of the plan being updated and of steps in flight are dropped for it, since they
- * were computed without that KV.
+ * Processes the report that the KV of these blocks is gone, whichever request wrote it. The blocks
+ * leave the prefix cache. Each request that holds one, or KV computed from one, is computed again
+ * from there on, or must end with
+ * `error`; `loadFailurePolicy` decides. Its outputs of the plan being updated and of steps in
+ * flight are dropped, because they were computed without that KV.
  *
- * A block that a plan behind the one being updated took from the pool holds newer KV. Only who has let go of such a block since, and had read
- * it, is computed again.
+ * A block that a plan after the one being updated took from the pool holds newer KV. Only a request
+ * that has dropped such a block since, and had read it, is computed again.
  * @param plan the plan being updated; null outside an update
  * @returns the requests that the caller must end
  */
@@ -59,8 +60,8 @@ export function loseBlocks(
 }
 
 /**
- * Names in `bad` what the blocks held when the plan was made: newer KV in them is as it should be, and who read them before has read what was
- * lost. What nobody holds any more goes.
+ * Adds to `bad` the KV that the blocks held when the plan was made. Newer KV in them is good, and
+ * requests that read them before have read the lost KV. Blocks that no request holds are forgotten.
  */
 function nameTaken(s: SchedulerState, { step }: Plan, bad: Set<number>): void {
   const taken = takenFrom(s, step + 1);
@@ -74,9 +75,10 @@ function nameTaken(s: SchedulerState, { step }: Plan, bad: Set<number>): void {
 }
 
 /**
- * Handles requests that gave their row back meanwhile. Blocks that they computed from lost ones can still be found in
- * the prefix cache and are wrong, so the whole cache is forgotten. Outputs in flight of a request that was preempted
- * since are dropped, because no row tells any more whether it held a lost block.
+ * Handles requests that freed their row meanwhile. Blocks that they computed from lost ones can
+ * still be found in the prefix cache and are wrong, so the whole cache is forgotten. Outputs in
+ * flight of a request that was preempted since are dropped, because no row shows any more whether
+ * it held a lost block.
  */
 function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): void {
   for (const request of left) {
@@ -90,7 +92,7 @@ function forgetLeft(s: SchedulerState, oldest: Plan, left: readonly Request[]): 
 /** Prepares a request with a lost block for its end under the policy `fail`. */
 function giveUp(s: SchedulerState, oldest: Plan | null, request: Request, firstBad: number): void {
   forgetFrom(s, request, firstBad);
-  // What stands behind the lost block was computed from it, and counts no more.
+  // Tokens after the lost block were computed from it, and no longer count.
   request.numComputedTokens = Math.min(request.numComputedTokens, tokensKept(s, request, firstBad));
   dropOutputs(s, request, oldest ?? undefined);
   request.failure ??= 'cannot go on: the executor lost a block of its KV';

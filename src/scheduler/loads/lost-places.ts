@@ -7,19 +7,20 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 
 const NONE: readonly Place[] = [];
 
-/** A block in a request's rows, or one that steps in flight have let go of it. */
+/** A block in a request's rows, or a block that steps in flight have dropped from them. */
 export interface Place {
   /** Names the KV in the block, see `kvIn`. */
   readonly id: number;
   /** The first token whose KV is in the block. */
   readonly firstToken: number;
-  /** The first token behind it. */
+  /** The first token after the block. */
   readonly endToken: number;
 }
 
 /**
- * Names the KV that a block had in that generation: by the block's id as long as that is the present one. Else by a negative number, of this
- * block and generation alone: the block has been taken anew, and holds another one's KV.
+ * Names the KV that a block had in that generation. This is the block's id while the generation is
+ * current. Otherwise the block has been taken again and holds other KV, and the name is a negative
+ * number, unique to this block and generation.
  */
 export function kvIn(s: SchedulerState, block: number, generation: number): number {
   if (s.core.native.blockGeneration(block) === generation) return block;
@@ -27,8 +28,9 @@ export function kvIn(s: SchedulerState, block: number, generation: number): numb
 }
 
 /**
- * The blocks with KV of a request's first `numTokens` tokens: those that steps in flight have let go, since an older step may have read them, and
- * those of its rows, group after group, in the order of their tokens.
+ * The blocks with KV of a request's first `numTokens` tokens. First come blocks that steps in
+ * flight have dropped, because an older step may have read them. Then come the blocks of its rows,
+ * group after group, in the order of their tokens.
  */
 export function placesOf(s: SchedulerState, request: Request, numTokens = Number.POSITIVE_INFINITY): Place[] {
   const inRows = s.groups.list.flatMap(({ blockSize }, g) => {
@@ -44,11 +46,14 @@ function placeOf(id: number, at: number, size: number): Place {
   return { id, firstToken: at * size, endToken: (at + 1) * size };
 }
 
-/** The blocks that steps in flight have let go of a request's rows, as left of a window. Somebody may have taken them anew since. */
+/**
+ * The blocks that steps in flight have dropped from a request's rows, such as those left of a
+ * window. They may have been taken again since.
+ */
 export function droppedInFlight(s: SchedulerState, request: Request): readonly Place[] {
   const { kvGroups } = s.config;
   if (kvGroups === null) return NONE;
-  // Before its last admission the slot, or the row, was another one.
+  // Before its last admission the request had another slot or row.
   const own = s.letGoSince(request.admittedStep).filter(({ slot }) => slot === request.slot);
   return own.map(({ block, generation, group, place }) =>
     placeOf(kvIn(s, block, generation), place, kvGroups.list[group].blockSize),
@@ -56,8 +61,9 @@ export function droppedInFlight(s: SchedulerState, request: Request): readonly P
 }
 
 /**
- * The KV in the blocks that this plan, and those in flight behind it, took from the pool: what their new owners compute or load, also where
- * they have let it go since. Owners that have left are not looked at.
+ * The KV in the blocks that this plan, and the plans in flight after it, took from the pool. It is
+ * the KV that their new owners compute or load, even if they have dropped it since. Owners that
+ * have left are not considered.
  */
 export function takenFrom(s: SchedulerState, step: number): Set<number> {
   const taken = new Set<number>();
@@ -85,14 +91,17 @@ export function holdsSince(request: Request, step: number): boolean {
 }
 
 /**
- * Whether a request holds blocks. A running request does. A waiting one may: a session, or a request whose prefix is
- * being loaded or was loaded.
+ * Whether a request holds blocks. A running request does. A waiting request may: a session, or a
+ * request whose prefix is being loaded or was loaded.
  */
 export function holdsBlocks({ container, numComputedTokens, load }: Request): boolean {
   return container === 'running' || (container !== null && (numComputedTokens > 0 || load !== null));
 }
 
-/** Whether a request that ends hands over nothing from a missing block on, whoever has to compute that; in vLLM it hands over all. */
+/**
+ * Whether a request that ends hands over nothing from a missing block on, whichever request has to
+ * compute it. In vLLM it hands over everything.
+ */
 export function endsWhole({ config }: SchedulerState): boolean {
   return config.loadFailurePolicy === 'fail' && config.deviations.evictFailedLoads;
 }
@@ -104,17 +113,22 @@ export function isOwnLoad(s: SchedulerState, { syncLoads }: Plan, request: Reque
   return syncLoads.some((load) => load.request === request && brings(load));
 }
 
-/** The first token with KV in one of these blocks, as `placesOf` has it; -1 if none of them is the request's. */
+/**
+ * The first token with KV in one of these blocks, as in `placesOf`; -1 if the request has none of
+ * them.
+ */
 export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlySet<number>): number {
   const found = placesOf(s, request).filter(({ id }) => ids.has(id));
   return found.length === 0 ? -1 : Math.min(...found.map(({ firstToken }) => firstToken));
 }
 
 /**
- * Finds the KV that the loads of a plan left out among that of the first `numTokens` tokens of a request, and adds it to `marked`.
- * @param marked missing KV that a request before this one has to compute
- * @returns `isOwn`: its own load was to bring the first of it; `firstToken`: first token with missing KV; `firstOwn`: the same of KV that was
- * not marked, -1 if all was. Null if nothing is missing
+ * Finds the KV among a request's first `numTokens` tokens that the loads of a plan failed to bring,
+ * and adds it to `marked`.
+ * @param marked missing KV that an earlier request has to compute
+ * @returns `isOwn`: its own load was to bring the first missing KV; `firstToken`: first token with
+ * missing KV; `firstOwn`: the same for unmarked KV, -1 if all was marked. Null if nothing is
+ * missing
  */
 export function findMissing(
   s: SchedulerState,
@@ -136,9 +150,10 @@ export function findMissing(
 }
 
 /**
- * Tokens of a request that stay computed where a block is lost. With several KV cache groups none does: what is left of the blocks in front was
- * let go in some group (vLLM since #50388). None does either where the row has let the block go. In a group with a window the tokens behind
- * need those in front of the block too.
+ * The number of a request's tokens that stay computed when a block is lost. With several KV cache
+ * groups none do, because some group has dropped blocks before it (vLLM since #50388). None do
+ * either if the row has dropped the block. In a group with a window, later tokens also need the
+ * tokens before the block.
  * @param firstToken the first token with KV in the lost block
  */
 export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: number): number {
@@ -154,7 +169,7 @@ export function tokensKept(s: SchedulerState, { slot }: Request, firstToken: num
   return row.subarray(Math.floor(from / group.blockSize), place).includes(0) ? 0 : firstToken;
 }
 
-/** The first token whose KV, or state, the token behind `numTokens` others needs. */
+/** The first token whose KV, or state, the token after `numTokens` others needs. */
 function firstNeeded({ type, blockSize, window, chunk }: KvGroup, numTokens: number): number {
   if (type === 'mamba') return numTokens - blockSize;
   if (type === 'sliding') return numTokens - window + 1;

@@ -14,22 +14,28 @@ import type { ParsedRequest } from '../request/request.js';
 import type { ChunkInput } from '../request/session.js';
 import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
 
-/** A request as a log has it: without its grammar. */
+/** A request as recorded in a log, without its grammar. */
 export type LoggedRequest = Omit<ParsedRequest, 'grammar' | 'grammarCalls'>;
 
 /** One decoded record of a log. Arrays are copies. Times (`now`) are in milliseconds of the scheduler's clock. */
 export type LogRecord =
   /** The first record: the configuration. */
   | { kind: 'header'; header: LogHeader }
-  /** Native commands that the calls so far became, in `words`: batches of u32, each behind its length in words. */
+  /**
+   * The native commands of the calls so far, in `words`: batches of u32, each after its length in
+   * words.
+   */
   | { kind: 'commands'; words: Uint32Array }
-  /** `Scheduler.add`. `constrained`: the request had a grammar, whose answers stand in records of their own. */
+  /**
+   * `Scheduler.add`. `constrained`: the request had a grammar, whose answers have records of their
+   * own.
+   */
   | { kind: 'add'; now: number; input: LoggedRequest; constrained: boolean }
   /** `Scheduler.addChunk` to the session `handle`. `input.prompt`: token ids of the chunk. */
   | { kind: 'chunk'; now: number; handle: number; input: ChunkInput & { prompt: Int32Array } }
   /** `Scheduler.endSession`. */
   | { kind: 'end'; now: number; handle: number }
-  /** A grammar was asked in the call whose record stands before. */
+  /** A grammar was asked in the call of the preceding record. */
   | { kind: 'grammar'; answer: GrammarAnswer }
   /** `Scheduler.replaceDraftTokens` for the plan of `step`. Entry i has the next `counts[i]` of `tokens`. */
   | { kind: 'replacedDrafts'; step: number; counts: Int32Array; tokens: Int32Array }
@@ -49,7 +55,7 @@ export type LogRecord =
   | { kind: 'stepFailed'; now: number; numEntries: number }
   /** `Scheduler.hold` and `Scheduler.complete`. */
   | { kind: 'hold' | 'complete'; now: number; use: BlockUse }
-  /** The connector was asked in the call whose record stands before. */
+  /** The connector was asked in the call of the preceding record. */
   | { kind: 'connector'; answer: ConnectorAnswer }
   /** Reports of workers. `withUpdate`: they came with the update, or the failed step, whose record follows. */
   | { kind: 'transfers'; now: number; withUpdate: boolean; output: ParsedOutput }
@@ -85,7 +91,8 @@ export function* readLog(log: Uint8Array): Generator<LogRecord> {
     if (payload.rest > 0)
       throw badLog(end - payload.rest, `${payload.rest} bytes behind the record's content`);
     yield record;
-    // The caller may have transferred the log's memory while it had the record; that must not look like the log's end.
+    // The caller may have transferred the log's memory while it had the record. That must not look
+    // like the log's end.
     parseUint8Array('log', bytes);
     at = end + padding(length);
   }
@@ -224,13 +231,13 @@ class Payload {
     return this.#bytes.slice(from, from + length);
   }
 
-  /** The bytes of the next `count` 32-bit words, in a buffer of their own. */
+  /** The bytes of the next `count` 32-bit words, in a new buffer. */
   words(count: number): ArrayBuffer {
     if (!Number.isInteger(count)) throw badLog(this.origin + this.#at, `${count} words`);
     return this.bytes(4 * count).buffer as ArrayBuffer;
   }
 
-  /** What `withPrompt` of the writer wrote: JSON, and a prompt up to the end of the record. */
+  /** The payload of the writer's `withPrompt`: JSON, and a prompt up to the end of the record. */
   withPrompt<T extends { prompt: Int32Array }>(): T {
     const length = this.u32();
     const meta = this.object(length);
@@ -291,8 +298,8 @@ function badLog(at: number, found: string): BlockstepError {
 }
 
 /**
- * Checks the JSON of a record in a log. Whether the content fits the scheduler is found out when the record is
- * replayed.
+ * Checks the JSON of a record in a log. Whether the content fits the scheduler is only decided
+ * during the replay.
  */
 type JsonCheck<T> = (value: unknown) => value is T;
 

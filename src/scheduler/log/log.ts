@@ -11,13 +11,16 @@ import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
 import type { ParsedRequest } from '../request/request.js';
 import type { Chunk } from '../request/session.js';
+import { RecordBytes } from './record-bytes.js';
 
 /**
- * The log of a scheduler: every input, and every command that the scheduler's decisions became, in the order of
- * execution. The commands alone rebuild the native state; the inputs alone rebuild every decision.
+ * The log of a scheduler: every input, and every native command that its decisions produced, in the
+ * order of execution. The commands alone rebuild the native state; the inputs alone rebuild every
+ * decision.
  *
- * Format (little endian): the magic "BSTEPLOG", u32 version, then records. A record is u32 kind, u32 length in bytes,
- * and the payload, padded with zeros to a multiple of four bytes. The first record is the header.
+ * Format (little endian): the magic "BSTEPLOG", u32 version, then records. A record is u32 kind,
+ * u32 length in bytes, and the payload, padded with zeros to a multiple of four bytes. The first
+ * record is the header.
  */
 export const LOG_MAGIC = 'BSTEPLOG';
 /** The version of the format. A reader refuses every other version. */
@@ -27,12 +30,14 @@ export const LOG_VERSION = 6;
 export const RecordKind = {
   /** JSON of the configuration. */
   header: 1,
-  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each behind its length. */
+  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each after its length. */
   commands: 2,
   /**
-   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32. In place of the
-   * grammar the JSON has `true`, and the answers of the grammar stand in records of their own. Transfer params and
-   * `params` are left out: only the connector and the executor read them, and the answers of both are recorded.
+   * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32.
+   * Instead of the grammar the JSON has `true`, and the answers of the grammar have records of
+   * their own. Transfer params and
+   * `params` are left out: only the connector and the executor read them, and the answers of both
+   * are recorded.
    */
   add: 3,
   /** f64 clock, handles as f64; without handles: all requests. */
@@ -66,14 +71,15 @@ export const RecordKind = {
   /** u32 step of the plan, u32 number of entries, counts as i32, tokens as i32. */
   replacedDrafts: 15,
   /**
-   * f64 handle, u32 question, i32 answer; -1: the grammar threw, or its answer made no sense. The answers that
-   * grammars gave in a call follow the record of that call, in the order of the questions. That a grammar is not
-   * ready yet is not recorded.
+   * f64 handle, u32 question, i32 answer; -1: the grammar threw, or its answer was invalid. The
+   * answers that grammars gave in a call follow the record of that call, in the order of the
+   * questions. The answer that a grammar is not ready yet is not recorded.
    */
   grammar: 16,
   /**
-   * JSON of handle, question and answer; `failed`: the connector threw, or its answer made no sense. The answers that
-   * the connector gave in a call follow the record of that call, in the order of the questions.
+   * JSON of handle, question and answer; `failed`: the connector threw, or its answer was invalid.
+   * The answers that the connector gave in a call follow the record of that call, in the order of
+   * the questions.
    */
   connector: 17,
   /** f64 clock, u32 1 = given with the update, or the failed step, that follows, JSON of the reports. */
@@ -81,8 +87,9 @@ export const RecordKind = {
   /** f64 clock, f64 child (-1 = all), f64 the last step whose loads had begun. */
   fence: 19,
   /**
-   * u32 1 = pinned, 0 = unpinned, block ids as i32. The connector did this while it was asked the question of the
-   * answer record that follows; if none follows, behind the call whose record stands before.
+   * u32 1 = pinned, 0 = unpinned, block ids as i32. The connector did this during the question of
+   * the answer record that follows. If none follows, it did so after the call of the preceding
+   * record.
    */
   pins: 20,
   /**
@@ -102,11 +109,11 @@ export type LogHeader = Omit<
 > & {
   /** The 16 bytes of the key of the block hash, as 32 hexadecimal digits. */
   hashSeed: string;
-  /** What is known of the connector without asking it; null = there was none. */
+  /** The recorded facts about the connector; null = there was none. */
   connector: LoggedConnector | null;
 };
 
-/** The part of a connector that a header has. */
+/** The part of a connector that a header contains. */
 export interface LoggedConnector extends Pick<ConnectorMethods, 'protection' | 'reporters'> {
   /** The optional methods that the connector has. */
   methods: OptionalMethod[];
@@ -124,11 +131,12 @@ export interface LoggedTokens {
 const encoder = new TextEncoder();
 
 /**
- * Writes the records of one scheduler. Each record is a new buffer and one call of the sink, so whatever the sink
- * does with the bytes affects nothing else.
+ * Writes the records of one scheduler. Each record is a new buffer and one call of the sink, so the
+ * sink's use of the bytes cannot affect anything else.
  */
 export class LogWriter {
   readonly #sink: LogSink;
+  readonly #record = new RecordBytes();
 
   constructor(sink: LogSink, config: SchedulerConfig) {
     this.#sink = sink;
@@ -144,11 +152,11 @@ export class LogWriter {
       methods: optionalMethods(calls),
     };
     const header = { ...plain, connector, hashSeed: Buffer.from(hashSeed).toString('hex') };
-    this.#record(RecordKind.header, json(header));
+    this.#write(this.#begin(RecordKind.header).bytes(json(header)));
   }
 
   commands(words: Uint32Array): void {
-    if (words.length > 0) this.#record(RecordKind.commands, bytesOf(words));
+    if (words.length > 0) this.#write(this.#begin(RecordKind.commands).words(words));
   }
 
   add(now: number, input: ParsedRequest): void {
@@ -161,108 +169,113 @@ export class LogWriter {
       ...rest
     } = input;
     const meta = grammar === undefined ? rest : { ...rest, grammar: true };
-    this.#record(RecordKind.add, f64(now), ...withPrompt(meta, prompt));
+    this.#write(withPrompt(this.#begin(RecordKind.add).f64(now), meta, prompt));
   }
 
   chunk(now: number, handle: number, { prompt, stops, arrivalTime }: Chunk): void {
-    const content = withPrompt({ ...stops, arrivalTime }, prompt);
-    this.#record(RecordKind.chunk, f64(now), f64(handle), ...content);
+    const record = this.#begin(RecordKind.chunk).f64(now).f64(handle);
+    this.#write(withPrompt(record, { ...stops, arrivalTime }, prompt));
   }
 
   end(now: number, handle: number): void {
-    this.#record(RecordKind.end, f64(now), f64(handle));
+    this.#write(this.#begin(RecordKind.end).f64(now).f64(handle));
   }
 
   grammar({ handle, question, answer }: GrammarAnswer): void {
-    const content = Int32Array.of(GrammarQuestion[question], answer);
-    this.#record(RecordKind.grammar, f64(handle), bytesOf(content));
+    this.#write(this.#begin(RecordKind.grammar).f64(handle).u32(GrammarQuestion[question]).u32(answer));
   }
 
   /** @param handles the requests to abort; null: all requests */
   abort(now: number, handles: readonly number[] | null): void {
-    this.#record(RecordKind.abort, f64(now), bytesOf(Float64Array.from(handles ?? [])));
+    const record = this.#begin(RecordKind.abort).f64(now);
+    for (const handle of handles ?? []) record.f64(handle);
+    this.#write(record);
   }
 
   schedule(now: number): void {
-    this.#record(RecordKind.schedule, f64(now));
+    this.#write(this.#begin(RecordKind.schedule).f64(now));
   }
 
   update(now: number, numEntries: number, { tokens, counts, numTokens, errors }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    const ids = bytesOf(tokens.subarray(0, numTokens));
-    const flags = errors === undefined ? new Uint8Array(0) : errors.subarray(0, numEntries);
-    this.#record(RecordKind.update, f64(now), u32(numEntries), entries, ids, flags);
+    const record = this.#begin(RecordKind.update).f64(now).u32(numEntries);
+    record.words(counts, numEntries).words(tokens, numTokens);
+    this.#write(errors === undefined ? record : record.bytes(errors.subarray(0, numEntries)));
   }
 
   drafts(numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    this.#record(RecordKind.drafts, u32(numEntries), entries, bytesOf(tokens.subarray(0, numTokens)));
+    const record = this.#begin(RecordKind.drafts).u32(numEntries);
+    this.#write(record.words(counts, numEntries).words(tokens, numTokens));
   }
 
   replacedDrafts(step: number, numEntries: number, { tokens, counts, numTokens }: LoggedTokens): void {
-    const entries = bytesOf(counts.subarray(0, numEntries));
-    const ids = bytesOf(tokens.subarray(0, numTokens));
-    this.#record(RecordKind.replacedDrafts, u32(step), u32(numEntries), entries, ids);
+    const record = this.#begin(RecordKind.replacedDrafts).u32(step).u32(numEntries);
+    this.#write(record.words(counts, numEntries).words(tokens, numTokens));
   }
 
   reset({ resetRunning, resetConnector }: Required<ResetOptions>): void {
-    this.#record(RecordKind.reset, u32(resetRunning ? 1 : 0), u32(resetConnector ? 1 : 0));
+    const record = this.#begin(RecordKind.reset).u32(resetRunning ? 1 : 0);
+    this.#write(record.u32(resetConnector ? 1 : 0));
   }
 
   connector(answer: ConnectorAnswer): void {
-    this.#record(RecordKind.connector, json(answer));
+    this.#write(this.#begin(RecordKind.connector).bytes(json(answer)));
   }
 
   transfers(now: number, output: ParsedOutput, withUpdate: boolean): void {
     const { workerMetadata: _metadata, ...reports } = output;
-    this.#record(RecordKind.transfers, f64(now), u32(withUpdate ? 1 : 0), json(reports));
+    const record = this.#begin(RecordKind.transfers)
+      .f64(now)
+      .u32(withUpdate ? 1 : 0);
+    this.#write(record.bytes(json(reports)));
   }
 
   fence(now: number, child: number | undefined, begunStep: number): void {
-    this.#record(RecordKind.fence, f64(now), f64(child ?? -1), f64(begunStep));
+    const record = this.#begin(RecordKind.fence).f64(now);
+    this.#write(record.f64(child ?? -1).f64(begunStep));
   }
 
   pins(pinned: boolean, blocks: Int32Array): void {
-    this.#record(RecordKind.pins, u32(pinned ? 1 : 0), bytesOf(blocks));
+    this.#write(
+      this.#begin(RecordKind.pins)
+        .u32(pinned ? 1 : 0)
+        .words(blocks),
+    );
   }
 
   use(begun: boolean, use: BlockUse): void {
-    this.#record(RecordKind.use, u32(begun ? 1 : 0), json(use));
+    this.#write(
+      this.#begin(RecordKind.use)
+        .u32(begun ? 1 : 0)
+        .bytes(json(use)),
+    );
   }
 
   wake(handle: number): void {
-    this.#record(RecordKind.wake, f64(handle));
+    this.#write(this.#begin(RecordKind.wake).f64(handle));
   }
 
   pause(mode: 'none' | 'new' | 'all'): void {
-    this.#record(RecordKind.pause, u32(['none', 'new', 'all'].indexOf(mode)));
+    this.#write(this.#begin(RecordKind.pause).u32(['none', 'new', 'all'].indexOf(mode)));
   }
 
   stepFailed(now: number, numEntries: number): void {
-    this.#record(RecordKind.stepFailed, f64(now), u32(numEntries));
+    this.#write(this.#begin(RecordKind.stepFailed).f64(now).u32(numEntries));
   }
 
   hold(now: number, use: BlockUse): void {
-    this.#record(RecordKind.hold, f64(now), json(use));
+    this.#write(this.#begin(RecordKind.hold).f64(now).bytes(json(use)));
   }
 
   complete(now: number, use: BlockUse): void {
-    this.#record(RecordKind.complete, f64(now), json(use));
+    this.#write(this.#begin(RecordKind.complete).f64(now).bytes(json(use)));
   }
 
-  #record(kind: RecordKind, ...parts: Uint8Array[]): void {
-    let length = 0;
-    for (const part of parts) length += part.length;
-    const record = new Uint8Array(8 + length + padding(length));
-    const view = new DataView(record.buffer);
-    view.setUint32(0, kind, true);
-    view.setUint32(4, length, true);
-    let at = 8;
-    for (const part of parts) {
-      record.set(part, at);
-      at += part.length;
-    }
-    this.#sink.write(record);
+  #begin(kind: RecordKind): RecordBytes {
+    return this.#record.begin(kind);
+  }
+
+  #write(record: RecordBytes): void {
+    this.#sink.write(record.end());
   }
 }
 
@@ -271,24 +284,12 @@ function json(value: unknown): Uint8Array {
 }
 
 /** u32 length of the JSON, the padded JSON, the prompt as i32. */
-function withPrompt(rest: object, prompt: Int32Array): Uint8Array[] {
+function withPrompt(record: RecordBytes, rest: object, prompt: Int32Array): RecordBytes {
   const meta = json(rest);
-  return [u32(meta.length), meta, new Uint8Array(padding(meta.length)), bytesOf(prompt)];
+  return record.u32(meta.length).bytes(meta).pad().words(prompt);
 }
 
-function f64(value: number): Uint8Array {
-  return bytesOf(Float64Array.of(value));
-}
-
-function u32(value: number): Uint8Array {
-  return bytesOf(Uint32Array.of(value));
-}
-
-/** Bytes missing to the next multiple of four. */
+/** The number of bytes up to the next multiple of four. */
 export function padding(length: number): number {
   return (4 - (length % 4)) % 4;
-}
-
-function bytesOf(array: Int32Array | Uint32Array | Float64Array): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }

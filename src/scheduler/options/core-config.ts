@@ -11,8 +11,8 @@ type GroupConfig = 'groups' | 'keptBlocks' | 'groupFixes' | 'retention';
 const OPS_PER_ENTRY = 4;
 
 /**
- * The part of a configuration that decides something. The placement decides nothing, so a recorded log does not name
- * one.
+ * The part of a configuration that affects decisions. The placement does not, so a recorded log has
+ * none.
  */
 type DecidingConfig = Omit<
   RuledConfig,
@@ -37,7 +37,8 @@ export function coreConfig(
     ),
     ...(kvGroups !== null && groupsForCore(kvGroups, config)),
     maxEntries: maxNumSeqs,
-    // One frame more than steps in flight: the plan updated last stays readable while the next one is made.
+    // There is one frame more than steps in flight, so that the plan updated last stays readable
+    // while the next one is made.
     numFrames: config.pipelineDepth + 1,
     pendingCapacity: maxNumSeqs * (1 + numSpeculativeTokens + OPS_PER_ENTRY) + 64,
     lookahead: numLookaheadTokens(config),
@@ -59,9 +60,10 @@ const CHUNK_HITS = 4;
 const DROP_STATES = 8;
 const LOAD_NEEDED = 16;
 const PROMPT_TAILS = 32;
+const HOLD_ALL_HITS = 64;
 
 function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<NativeConfig, GroupConfig>> {
-  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded } = config.deviations;
+  const { cutAllHits, publishMatchable, chunkHits, dropStates, loadNeeded, holdAllHits } = config.deviations;
   const { zeroAttention, capDrafts, capStates } = config.deviations;
   const context = { ...config, hasConnector: false };
   const unsettled = numUnsettledTokens(config);
@@ -91,7 +93,8 @@ function groupsForCore(groups: KvGroups, config: DecidingConfig): Required<Pick<
       (chunkHits ? CHUNK_HITS : 0) |
       (dropStates && !scheduled ? DROP_STATES : 0) |
       (loadNeeded ? LOAD_NEEDED : 0) |
-      (config.promptTails ? PROMPT_TAILS : 0),
+      (config.promptTails ? PROMPT_TAILS : 0) |
+      (holdAllHits ? HOLD_ALL_HITS : 0),
   };
 }
 

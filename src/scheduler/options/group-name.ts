@@ -1,6 +1,9 @@
 import type { KvGroup } from './kv-groups.js';
 
-/** What a KV cache group is, for people: its type, with what else tells it from others of that type. */
+/**
+ * A short description of a KV cache group for people: its type, and the properties that distinguish
+ * it from others of that type.
+ */
 export function nameOfGroup({
   type,
   window,

@@ -1,6 +1,6 @@
 import { badArg } from '../../base/checks.js';
 
-/** What of a group decides that. */
+/** The properties of a group that this check needs. */
 interface Group {
   readonly type: string;
   readonly mode: 'none' | 'align' | 'all' | null;
@@ -8,7 +8,7 @@ interface Group {
   readonly eagle: boolean;
 }
 
-/** And of the other options. */
+/** The other options that this check needs. */
 interface Context {
   readonly blockSize: number;
   readonly longPrefillTokenThreshold: number;
@@ -20,7 +20,7 @@ interface Context {
   readonly deviations: { readonly keepDraftWindows: boolean };
 }
 
-/** What vLLM refuses at its start, or accepts and dies of. */
+/** Refuses combinations of groups that vLLM refuses at its start, or accepts and crashes on. */
 export function checkTogether(groups: readonly Group[], alignment: number, context: Context): void {
   const modes = new Set(groups.flatMap(({ mode }) => mode ?? []));
   if (modes.size > 1)
@@ -48,8 +48,9 @@ export function checkTogether(groups: readonly Group[], alignment: number, conte
 }
 
 /**
- * Refuses drafts whose rejection leaves no state to go on from: a plan counts drafts in flight as accepted, and a place that it so lets go may
- * hold the state behind the last accepted token.
+ * Refuses drafts whose rejection leaves no state to continue from. A plan counts drafts in flight
+ * as accepted, and a place that it drops for this reason may hold the state after the last accepted
+ * token.
  */
 function checkDraftStates(
   groups: readonly Group[],

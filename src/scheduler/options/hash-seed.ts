@@ -3,11 +3,14 @@ import { parseUint8Array } from '../../base/arrays.js';
 import { BlockstepError, checkInteger } from '../../base/errors.js';
 import type { SchedulerOptions } from './options.js';
 
-/** The hash seeds that were made up here. No copy of one is in the set: whoever has a copy was given it. */
+/**
+ * The hash seeds that were generated here. No copy of a seed is in the set: a holder of a copy was
+ * given it.
+ */
 const MADE_UP = new WeakSet<Uint8Array>();
 
 /**
- * The key of the block hash, in an array of its own: the one that was given, or one that is made up.
+ * The key of the block hash, in a new array: the given key, or a random one.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 export function parseHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8Array {
@@ -17,7 +20,7 @@ export function parseHashSeed(given: SchedulerOptions['hashSeed'] | null): Uint8
   return seed;
 }
 
-/** Whether the hash seed of a configuration was made up. Then no other scheduler has it. */
+/** Whether the hash seed of a configuration was generated. Then no other scheduler has it. */
 export function isMadeUp(hashSeed: Uint8Array): boolean {
   return MADE_UP.has(hashSeed);
 }

@@ -8,51 +8,70 @@ import { checkTogether } from './groups-together.js';
 import type { VersionRules } from './rules.js';
 
 /**
- * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks from one pool, and a block has as many
- * bytes in every group; so its number of tokens may differ.
+ * A KV cache group: layers of a model that share one table of blocks. All groups take their blocks
+ * from one pool. A block has the same number of bytes in every group, so its number of tokens may
+ * differ.
  */
 export interface KvGroupOptions {
-  /** What a token needs of the tokens before it. */
+  /** How much of the preceding tokens a token needs. */
   readonly type: KvGroupType;
-  /** Tokens per block. Default: the option `blockSize`; of `mamba` in mode `none` `maxModelLen`. */
+  /**
+   * Tokens per block. Default: the option `blockSize`; for `mamba` in mode `none`: `maxModelLen`.
+   */
   readonly blockSize?: number;
-  /** Of `sliding`: tokens that a token attends to, itself included. */
+  /** For `sliding`: tokens that a token attends to, itself included. */
   readonly window?: number;
-  /** Of `chunked`: tokens of a chunk. */
+  /** For `chunked`: tokens of a chunk. */
   readonly chunk?: number;
   /**
-   * Of `mamba`: which states are kept. `none`: the last one; `align`: those where a step ended at the end of a block; `all`: those at the end of
-   * each block. Default `align` with prefix caching, and `none` without. All groups of a model have the same mode.
+   * For `mamba`: which states are kept. `none`: the last one; `align`: those where a step ended at
+   * the end of a block; `all`: those at the end of each block. Default `align` with prefix caching,
+   * and `none` without. All groups of a model have the same mode.
    */
   readonly mode?: 'none' | 'align' | 'all';
-  /** Of `mamba`: blocks for the states of draft tokens. Default `numSpeculativeTokens`. */
+  /** For `mamba`: blocks for the states of draft tokens. Default `numSpeculativeTokens`. */
   readonly numSpeculativeBlocks?: number;
-  /** Of `sink`: tokens whose blocks are taken out of the pool for good; a multiple of the group's block size. */
+  /**
+   * For `sink`: tokens whose blocks are permanently taken out of the pool; a multiple of the
+   * group's block size.
+   */
   readonly sinkTokens?: number;
-  /** Whether the group holds layers of a drafter (vLLM is_eagle_group). Default: with `eagle` all groups, if none says so. */
+  /**
+   * Whether the group holds layers of a drafter (vLLM is_eagle_group). Default: with `eagle` all
+   * groups, if none sets this.
+   */
   readonly eagle?: boolean;
 }
 
 /** A checked group. */
 export interface KvGroup extends KvViewGroup {
-  /** Groups of equal type and numbers have equal ones, from 0 in the order of their first groups. They are looked up together. */
+  /**
+   * Groups with equal type and numbers have equal values, from 0 in the order of their first
+   * groups. They are looked up together.
+   */
   readonly spec: number;
 }
 
 /** The groups of a scheduler. */
 export interface KvGroups {
   readonly list: readonly KvGroup[];
-  /** Tokens of a block hash: a divisor of every block size. */
+  /** The number of tokens that a block hash covers: a divisor of every block size. */
   readonly hashBlockSize: number;
-  /** Tokens of which every group has whole blocks: the least common multiple of the block sizes. */
+  /** The least common multiple of the block sizes, in tokens. */
   readonly alignment: number;
-  /** Whether steps must end where blocks end, so that there is a state to keep there (Mamba in mode `align`). */
+  /**
+   * Whether steps must end where blocks end, so that a state can be kept there (Mamba in mode
+   * `align`).
+   */
   readonly alignsSteps: boolean;
-  /** Whether a group holds states (Mamba). They exist only when the step that makes them is over, and blocks are to be zeroed beside them. */
+  /**
+   * Whether a group holds states (Mamba). They exist only when the step that makes them is over,
+   * and blocks beside them must be zeroed.
+   */
   readonly hasStates: boolean;
 }
 
-/** What the groups depend on. */
+/** The options that the groups depend on. */
 export interface KvGroupsContext extends Pick<VersionRules, 'windowBasis' | 'retention'> {
   readonly blockSize: number;
   readonly maxModelLen: number;
@@ -87,8 +106,9 @@ export function isFull({ type }: Pick<KvGroup, 'type'>): boolean {
 
 /**
  * Checks the groups and fills in their defaults.
- * @returns null for one group that needs all tokens: that is what a scheduler without groups has
- * @throws ERR_BLOCKSTEP_BAD_ARG, also for what vLLM refuses at its start
+ * @returns null for one group that needs all tokens, because a scheduler without groups has just
+ * that
+ * @throws ERR_BLOCKSTEP_BAD_ARG, also for combinations that vLLM refuses at its start
  */
 export function parseKvGroups(
   value: unknown,
@@ -235,8 +255,9 @@ function parseHashBlockSize(given: number | undefined, sizes: readonly number[])
 }
 
 /**
- * Places of a group's row that a request of `numTokens` tokens needs at most: those that it holds when it is computed in steps of the token budget,
- * and those for which its admission is tested.
+ * The maximum number of places of a group's row for a request of `numTokens` tokens. It covers the
+ * places held while the request is computed in steps of the token budget, and those for which its
+ * admission is tested.
  */
 export function mostPlaces(
   group: KvGroup,
@@ -253,7 +274,7 @@ export function mostPlaces(
   if (mode === 'align')
     return forgetsStates ? places : Math.min(places, 1 + stepsKept(context) + numSpeculativeBlocks);
   if (mode !== null) {
-    // Where admissions are tested for a state in every block of the prompt, so many must be there.
+    // If admissions are tested for a state in every block of the prompt, that many must be there.
     if (context.reserveFullIsl && !context.deviations.capStates) return places;
     return Math.min(places, statesOfStep(group, context, drafts) + numSpeculativeBlocks);
   }
@@ -265,7 +286,10 @@ export function mostPlaces(
 
 type StepContext = Pick<KvGroupsContext, 'maxNumBatchedTokens' | 'pipelineDepth' | 'windowBasis'>;
 
-/** Steps whose tokens let nothing go yet: that which is planned, and with `windowBasis` processed those in flight. */
+/**
+ * The number of steps whose tokens drop nothing yet: the planned step, and with `windowBasis`
+ * processed also those in flight.
+ */
 function stepsKept({ pipelineDepth, windowBasis }: Omit<StepContext, 'maxNumBatchedTokens'>): number {
   return windowBasis === 'processed' ? pipelineDepth : 1;
 }
@@ -276,8 +300,10 @@ function keptTokens(context: StepContext): number {
 }
 
 /**
- * States that a step makes at most where every block has one, and those that it goes on from.
- * @param drafts draft tokens of a step that count. They have states too, and what stands in front of them is kept until none can be rejected
+ * The maximum number of states that a step makes if every block has one, and of the states that it
+ * continues from.
+ * @param drafts draft tokens of a step that count. They have states too, and earlier states are
+ * kept until no draft can be rejected
  */
 export function statesOfStep(
   { blockSize, numSpeculativeBlocks }: KvGroup,
@@ -289,7 +315,7 @@ export function statesOfStep(
 }
 
 /**
- * Places of a group's row for which an admission is tested at most; 0 = no limit.
+ * The maximum number of places of a group's row for which an admission is tested; 0 = no limit.
  * @param drafts draft tokens of a step that count; vLLM counts none
  */
 export function admissionCap(

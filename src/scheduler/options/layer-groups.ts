@@ -4,13 +4,16 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import type { KvGroupType } from '../events/kv-event.js';
 import type { KvGroupOptions } from './kv-groups.js';
 
-/** A layer of a model, as far as its KV cache is concerned. Layers without one (MLPs, layers that share another's KV) are left out. */
+/**
+ * A layer of a model, as far as its KV cache is concerned. Layers without their own KV cache (MLPs,
+ * layers that share another's KV) are left out.
+ */
 export interface KvLayer {
-  /** What a token needs of the tokens before it. */
+  /** How much of the preceding tokens a token needs. */
   readonly type: KvGroupType;
   /**
-   * Bytes of the KV of one token in this layer, on one rank: 2 x heads x head size x bytes of an element; for `mla` the latent vector. Of `mamba`:
-   * bytes of one state.
+   * Bytes of the KV of one token in this layer, on one rank: 2 x heads x head size x bytes of an
+   * element; for `mla` the latent vector. For `mamba`: bytes of one state.
    */
   readonly bytes: number;
   /** Of `sliding`: tokens that a token attends to, itself included. */
@@ -25,15 +28,15 @@ export interface KvLayer {
   readonly numSpeculativeBlocks?: number;
 }
 
-/** How the layers of a model are made into groups. */
+/** Options for grouping the layers of a model. */
 export interface LayerOptions {
-  /** Tokens of a block of the layers with the most KV a token. Default 16. */
+  /** Tokens per block of the layers with the most KV per token. Default 16. */
   readonly blockSize?: number;
   /** Bytes of the pool, on one rank. Default 0. */
   readonly memoryBytes?: number;
 }
 
-/** The groups of a model, and what a pool of them is made of. */
+/** The groups of a model, and the block size and count of a pool for them. */
 export interface LayerGroups {
   /** For the option `kvGroups`. */
   readonly kvGroups: readonly KvGroupOptions[];
@@ -54,10 +57,12 @@ const LAYER = knownNames<KvLayer>('a layer', {
   mode: true,
   numSpeculativeBlocks: true,
 });
-/** Where one kind of layer is hardly more frequent than another one, padding costs less than more groups. */
+/**
+ * If one kind of layer is hardly more frequent than another, padding costs less than more groups.
+ */
 const NEARLY_EQUAL = 1.5;
 
-/** A layer with the tokens of its blocks. */
+/** A layer with the number of tokens per block. */
 interface Sized {
   readonly layer: KvLayer;
   readonly index: number;
@@ -65,8 +70,9 @@ interface Sized {
 }
 
 /**
- * Makes the KV cache groups of a model of its layers, as vLLM does (`get_kv_cache_groups`). Layers of equal kind share groups, so that every group has
- * about as many layers; blocks of all groups have the same size in bytes, so layers with less KV a token have more tokens in a block.
+ * Makes the KV cache groups of a model from its layers, as vLLM does (`get_kv_cache_groups`).
+ * Layers of equal kind share groups, so that every group has about as many layers. Blocks of all
+ * groups have the same size in bytes, so layers with less KV per token have more tokens in a block.
  * @throws ERR_BLOCKSTEP_BAD_ARG, also if the sizes of pages cannot be made equal
  */
 export function groupLayers(
@@ -87,7 +93,7 @@ export function groupLayers(
   const specs = alike(sized);
   const counts = specs.map(({ length }) => length);
   const [least, most] = [Math.min(...counts), Math.max(...counts)];
-  // Layers that are alike but for the size of their KV are one group, whatever that size.
+  // Layers that differ only in the size of their KV form one group, whatever that size.
   const perGroup = specs.length === 1 ? most : most < NEARLY_EQUAL * least ? most : least;
   const groups = specs.flatMap((spec) => splitEvenly(spec, Math.ceil(spec.length / perGroup)));
   const bytesPerBlock = perGroup * page;
@@ -105,9 +111,12 @@ function checkLayer(layer: unknown, index: number): void {
   checkInteger(`layers[${index}].bytes`, layer['bytes'], 1, 2 ** 40);
 }
 
-/** Tokens of a layer's block, so that its page has as many bytes as that of every other one. */
+/**
+ * The number of tokens in a layer's block, chosen so that its page has as many bytes as all other
+ * pages.
+ */
 function sizeOf({ type, bytes }: KvLayer, index: number, blockSize: number, page: number): number {
-  // A state is padded to the page; how many tokens its block stands for is a matter of the mode.
+  // A state is padded to the page. Its mode decides how many tokens its block stands for.
   if (type === 'mamba') return blockSize;
   const ratio = page / (bytes * blockSize);
   if (Number.isInteger(ratio)) return blockSize * ratio;
@@ -115,7 +124,7 @@ function sizeOf({ type, bytes }: KvLayer, index: number, blockSize: number, page
   throw badArg(`layers[${index}].bytes`, bytes, expected);
 }
 
-/** The layers that are alike, in the order of their first ones. */
+/** Layers of the same kind, in the order of their first ones. */
 function alike(layers: readonly Sized[]): Sized[][] {
   const specs = new Map<string, Sized[]>();
   for (const layer of layers) {
@@ -127,13 +136,13 @@ function alike(layers: readonly Sized[]): Sized[][] {
   return [...specs.values()];
 }
 
-/** Layers with equal ones can share a block table. */
+/** A key of a layer: layers with equal keys can share a block table. */
 function keyOf({ layer, blockSize }: Sized): string {
   const { type, window, chunk, sinkTokens, mode, numSpeculativeBlocks } = layer;
   return JSON.stringify([type, blockSize, window, chunk, sinkTokens, mode, numSpeculativeBlocks]);
 }
 
-/** Layer j goes to group j modulo their number. */
+/** Splits layers into groups: layer j goes to group j modulo the number of groups. */
 function splitEvenly(layers: readonly Sized[], numGroups: number): Sized[][] {
   return Array.from({ length: numGroups }, (_, g) => layers.filter((_layer, j) => j % numGroups === g));
 }

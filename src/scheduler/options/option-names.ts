@@ -51,7 +51,7 @@ const OF_REQUEST = 'it is a field of a request';
 
 const OF_VERSION = 'it is a rule of vLLM that no option sets alone; like chooses the rules of a version';
 
-/** Hints for options that have other names in vLLM or elsewhere, or that are no options here. */
+/** Hints for options that have other names in vLLM or elsewhere, or that do not exist here. */
 export const OPTION_WORDS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(SINGLE_RULES.map((name) => [name, OF_VERSION])),
   numGpuBlocks: 'did you mean numBlocks?',

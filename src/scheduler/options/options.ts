@@ -25,11 +25,11 @@ export interface SchedulerOptions extends PlacementOptions {
    * divisor.
    */
   hashBlockSize?: number;
-  /** Most requests that run at once. Default 256. */
+  /** The maximum number of requests that run at once. Default 256. */
   maxNumSeqs?: number;
-  /** Most tokens scheduled in one step. Default 8192. */
+  /** The maximum number of tokens scheduled in one step. Default 8192. */
   maxNumBatchedTokens?: number;
-  /** Most tokens of one request, prompt and output. Default 8192. */
+  /** The maximum number of tokens of one request, prompt and output together. Default 8192. */
   maxModelLen?: number;
   /** Whether requests share the blocks of equal prefixes. Default true. */
   enablePrefixCaching?: boolean;
@@ -40,7 +40,7 @@ export interface SchedulerOptions extends PlacementOptions {
    * maxModelLen.
    */
   enableChunkedPrefill?: boolean;
-  /** Most tokens that one request gets in one step; 0 = no limit. Default 0. */
+  /** The maximum number of tokens that one request gets in one step; 0 = no limit. Default 0. */
   longPrefillTokenThreshold?: number;
   /**
    * True: a request is admitted only if all its known tokens fit the free blocks (scheduler_reserve_full_isl).
@@ -55,23 +55,28 @@ export interface SchedulerOptions extends PlacementOptions {
   /** Draft tokens per request and step, 0 to 64. Default 0. */
   numSpeculativeTokens?: number;
   /**
-   * Where drafts come from. It decides the lookahead, and whether the last block of a prefix hit counts. Default
+   * The source of drafts. It decides the lookahead, and whether the last block of a prefix hit
+   * counts. Default
    * `ngram`.
    */
   speculativeMethod?: 'ngram' | 'eagle' | 'draft_model';
-  /** Most LoRA adapters in one step (vLLM's max_loras); 0 = no limit. Default 0. */
+  /**
+   * The maximum number of LoRA adapters in one step (vLLM's max_loras); 0 = no limit. Default 0.
+   */
   maxLoras?: number;
   /**
-   * Rows of the KV slot table, which is how many requests can hold blocks at once: running ones, idle sessions, and
-   * finished ones whose blocks are still used. Default 2 x maxNumSeqs, at most 4,096.
+   * Rows of the KV slot table, which is the number of requests that can hold blocks at once:
+   * running ones, idle sessions, and finished ones whose blocks are still used. Default 2 x
+   * maxNumSeqs, at most 4,096.
    */
   numRows?: number;
   /** Key of the block hash, 128 bits. Default: random. Replicas that share a cache need the same key. */
   hashSeed?: Uint8Array | bigint | number;
   /**
-   * The version of vLLM whose rules decide where versions differ: `vllm-0.22` (commit 28be48fa) or `vllm-0.27` (017e9f444). Deviations that this
-   * version has mended itself are then on even with `deviations: false`. Default: the rules of `vllm-0.22`, with three of `vllm-0.27` that
-   * give more hits or fewer preemptions, and all deviations.
+   * The version of vLLM whose rules apply where versions differ: `vllm-0.22` (commit 28be48fa) or
+   * `vllm-0.27` (017e9f444). Deviations that this version has fixed itself are then on even with
+   * `deviations: false`. Default: the rules of `vllm-0.22`, with three of `vllm-0.27` that give
+   * more hits or fewer preemptions, and all deviations.
    */
   like?: VllmVersion | null;
   /**
@@ -85,41 +90,49 @@ export interface SchedulerOptions extends PlacementOptions {
    */
   draftSlots?: number;
   /**
-   * Where vLLM's behaviour is a failure, blockstep differs by a named deviation (docs/guarantees.md). `true`: all are on. `false`: all are off. A list
-   * of names: these are off, and all others on. Default true.
+   * Where vLLM's behaviour is a failure, blockstep differs by a named deviation
+   * (docs/guarantees.md). `true`: all are on. `false`: all are off. A list of names: these are off,
+   * and all others on. Default true.
    */
   deviations?: boolean | readonly string[];
   /** The connector, which moves KV blocks between this engine and elsewhere. Default: none. */
   connector?: SchedulerConnector | null;
   /**
-   * An adapter that takes requests out of the queues before a step is planned and puts them back afterwards. It goes
-   * neither with `log` nor with `authority: 'device'`. Default: none.
+   * An adapter that takes requests out of the queues before a step is planned and puts them back
+   * afterwards. It cannot be combined with `log` or with `authority: 'device'`. Default: none.
    */
   borrower?: BorrowingAdapter | null;
   /**
-   * Ranks on which the worker side of the connector runs, 1 to 65,536. If the connector does not say which ranks
-   * report (`reporters`), all are waited for. Default: the ranks that the connector declares, else 1; for an engine
-   * the number of its workers.
+   * Ranks on which the worker side of the connector runs, 1 to 65,536. If the connector does not
+   * say which ranks report (`reporters`), all are expected to. Default: the ranks that the
+   * connector declares, else 1; for an engine the number of its workers.
    */
   numRanks?: number;
   /**
-   * What becomes of a request whose KV could not be loaded (kv_load_failure_policy). `fail`: it ends with `error`.
+   * The policy for a request whose KV could not be loaded (kv_load_failure_policy). `fail`: it ends
+   * with `error`.
    * `recompute`: it computes the missing tokens. Default `fail`.
    */
   loadFailurePolicy?: 'fail' | 'recompute';
   /**
-   * What happens when a request that has finished, and whose blocks the connector still reads, is aborted.
-   * `on-report`: nothing. `on-confirmation`: the connector is asked to stop. In both cases the blocks come back when
-   * the connector has reported the request. Default `on-report`.
+   * The reaction to an abort of a finished request whose blocks the connector still reads.
+   * `on-report`: none. `on-confirmation`: the connector is asked to stop. In both cases the blocks
+   * are freed when the connector has reported the request. Default `on-report`.
    */
   reclaim?: 'on-report' | 'on-confirmation';
   /** How long requests may wait, in milliseconds, for each kind of wait; `false` = for ever. */
   deadlines?: Partial<Deadlines> | false;
   /** The scheduler's clock, in milliseconds; it must never go back. Default performance.now. */
   now?: () => number;
-  /** Who is told which blocks the prefix cache has (vLLM `kv_events_config`). It does not go with `authority: 'device'`. Default: nobody. */
+  /**
+   * A subscriber of prefix cache changes (vLLM `kv_events_config`). It cannot be combined with
+   * `authority: 'device'`. Default: none.
+   */
   kvEvents?: KvEventSink | null;
-  /** True: plans say which blocks were taken from the pool, and which ones can no longer be found. Default false. */
+  /**
+   * True: plans list the blocks that were taken from the pool, and the blocks that can no longer be
+   * found. Default false.
+   */
   reportBlocks?: boolean;
   /**
    * Whether requests that decode in step are counted together (`scheduler/steady`). It changes no decision, only the time
@@ -149,11 +162,11 @@ export interface SchedulerConfig {
   readonly blockSize: number;
   /** KV cache groups; null: one group of full attention. */
   readonly kvGroups: KvGroups | null;
-  /** Most requests that run at once. */
+  /** The maximum number of requests that run at once. */
   readonly maxNumSeqs: number;
-  /** Most tokens scheduled in one step. */
+  /** The maximum number of tokens scheduled in one step. */
   readonly maxNumBatchedTokens: number;
-  /** Most tokens of one request, prompt and output. */
+  /** The maximum number of tokens of one request, prompt and output together. */
   readonly maxModelLen: number;
   /** Whether requests share the blocks of equal prefixes. */
   readonly enablePrefixCaching: boolean;
@@ -161,19 +174,22 @@ export interface SchedulerConfig {
   readonly policy: 'fcfs' | 'priority';
   /** Whether a prompt may be computed over several steps. */
   readonly enableChunkedPrefill: boolean;
-  /** Most tokens that one request gets in one step; 0 = no limit. */
+  /** The maximum number of tokens that one request gets in one step; 0 = no limit. */
   readonly longPrefillTokenThreshold: number;
   /** True: a request is admitted only if all its known tokens fit the free blocks. */
   readonly reserveFullIsl: boolean;
-  /** Most plans with tokens that are in flight at once, 1 to 3. */
+  /** The maximum number of plans with tokens in flight at once, 1 to 3. */
   readonly pipelineDepth: number;
-  /** Most draft tokens per request and step, 0 to 64. */
+  /** The maximum number of draft tokens per request and step, 0 to 64. */
   readonly numSpeculativeTokens: number;
-  /** Where drafts come from: decides the lookahead, and whether the last block of a prefix hit counts. */
+  /**
+   * The source of drafts. It decides the lookahead, and whether the last block of a prefix hit
+   * counts.
+   */
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
-  /** Most LoRA adapters in one step; 0 = no limit. */
+  /** The maximum number of LoRA adapters in one step; 0 = no limit. */
   readonly maxLoras: number;
-  /** Rows of the KV slot table, which is how many requests can hold blocks at once. */
+  /** Rows of the KV slot table, which is the number of requests that can hold blocks at once. */
   readonly numRows: number;
   /** Key of the block hash, 16 bytes. */
   readonly hashSeed: Uint8Array;
@@ -189,23 +205,34 @@ export interface SchedulerConfig {
   readonly connector: ConnectorMethods | null;
   /** The methods of the borrowing adapter, looked up once; null = no adapter. */
   readonly borrower: BorrowerMethods | null;
-  /** What becomes of a request whose KV could not be loaded: it ends with `error`, or computes its KV. */
+  /**
+   * The policy for a request whose KV could not be loaded: it ends with `error`, or computes its
+   * KV.
+   */
   readonly loadFailurePolicy: 'fail' | 'recompute';
-  /** Whether the connector is asked to stop (`on-confirmation`) when a request that it still sends is aborted. */
+  /**
+   * Whether the connector is asked to stop (`on-confirmation`) when a request whose blocks it still
+   * sends is aborted.
+   */
   readonly reclaim: 'on-report' | 'on-confirmation';
   /** How long requests may wait, in milliseconds, for each kind of wait; 0 = for ever. */
   readonly deadlines: Readonly<Deadlines>;
   /** The scheduler's clock, in milliseconds. */
   readonly now: () => number;
-  /** Who is told which blocks the prefix cache has; null = nobody. */
+  /** The subscriber of prefix cache changes; null = none. */
   readonly kvEvents: ParsedKvEventSink | null;
-  /** Whether plans say which blocks were taken from the pool, and which ones can no longer be found. */
+  /**
+   * Whether plans list the blocks that were taken from the pool, and the blocks that can no longer
+   * be found.
+   */
   readonly reportBlocks: boolean;
-  /** Whether requests that decode in step are counted together, where nothing forbids it. */
+  /**
+   * Whether requests that decode in step are counted together, where the other options allow it.
+   */
   readonly steadyDecode: boolean;
   /** Whether anomalies are thrown as well as counted. */
   readonly strict: boolean;
-  /** Takes every input and every command; null = no log. */
+  /** Receives every input and every command; null = no log. */
   readonly log: LogSink | null;
 }
 
@@ -229,8 +256,10 @@ export function numLookaheadTokens(
 }
 
 /**
- * Tokens that a request may be taken back, at most, by drafts in flight that count as computed and are rejected: those of the steps in front of
- * a plan, and a last token that is computed again. 0 without the deviation `keepDraftWindows`, and where steps in flight keep all.
+ * The maximum number of tokens by which a request may be taken back when drafts in flight that
+ * count as computed are rejected. They are the drafts of earlier steps in flight, and a last token
+ * that is computed again. 0 without the deviation `keepDraftWindows`, and if steps in flight keep
+ * all.
  */
 export function numUnsettledTokens(
   config: Pick<RuledConfig, 'pipelineDepth' | 'numSpeculativeTokens' | 'deviations' | 'windowBasis'>,
@@ -241,7 +270,27 @@ export function numUnsettledTokens(
   return deviations.keepDraftWindows && inFlight > 0 ? inFlight + 1 : 0;
 }
 
-/** Tokens that the whole pool can hold for one request. The null block and the blocks of sinks hold none. */
+/**
+ * Tokens of the longest text that a step can compute from its first token on, if no step may
+ * compute a part of it; Infinity otherwise. `draftSlots` take a part of the token budget. If states
+ * are kept at the ends of blocks, a step computes no part of a block that the budget alone would
+ * hold.
+ */
+export function wholeStepTokens(config: RuledConfig): number {
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;
+  const { kvGroups, blockSize, deviations } = config;
+  const room = maxNumBatchedTokens - draftSlots;
+  const isWhole =
+    !enableChunkedPrefill && (longPrefillTokenThreshold === 0 || longPrefillTokenThreshold > room);
+  const aligns = kvGroups?.alignsSteps === true && room < blockSize;
+  const isCut = aligns && (blockSize <= maxNumBatchedTokens || !deviations.wholeStates);
+  return isWhole || isCut ? room : Number.POSITIVE_INFINITY;
+}
+
+/**
+ * The maximum number of tokens that the whole pool can hold for one request. The null block and the
+ * blocks of sinks hold none.
+ */
 export function poolTokens(config: RuledConfig): number {
   const { numBlocks, blockSize, kvGroups, maxModelLen } = config;
   if (kvGroups === null) return (numBlocks - 1) * blockSize;
@@ -252,7 +301,7 @@ export function poolTokens(config: RuledConfig): number {
     const places = kvGroups.list.map((group) => mostPlaces(group, tokens, context, drafts));
     return places.reduce((sum, each) => sum + each, 0) <= free;
   };
-  // The most tokens that fit; more tokens never need fewer blocks.
+  // This finds the largest number of tokens that fits; more tokens never need fewer blocks.
   let [low, high] = [0, maxModelLen];
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
@@ -262,7 +311,7 @@ export function poolTokens(config: RuledConfig): number {
   return low;
 }
 
-/** Blocks that groups with sinks take out of the pool for good. */
+/** Blocks that groups with sinks permanently take out of the pool. */
 export function numSinkBlocks({ list }: KvGroups): number {
   return list.reduce((sum, { sinkTokens, blockSize }) => sum + sinkTokens / blockSize, 0);
 }
@@ -275,9 +324,9 @@ export function dropsLastHit(config: SchedulerConfig): boolean {
 }
 
 /**
- * Takes the bytes of a log, for instance into a file. The bytes belong to the sink. Each call has one record; the
- * first call has the magic and the version. A sink that throws ends the scheduler, since what is not in the log
- * cannot be replayed.
+ * Receives the bytes of a log, for instance to write them to a file. The bytes belong to the sink.
+ * Each call has one record; the first call has the magic and the version. A sink that throws ends
+ * the scheduler, because a missing record makes the log unusable.
  */
 export interface LogSink {
   /** Takes one record (the first call: magic and version) in a new array, which then belongs to the sink. */

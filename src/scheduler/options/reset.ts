@@ -1,7 +1,7 @@
 /** The outcome of a reset of the prefix cache. */
 export interface ResetResult {
   /**
-   * True: every cache that was to be reset has forgotten everything: the local one, and with `resetConnector` the
+   * True: every cache that was to be reset is empty: the local one, and with `resetConnector` the
    * connector's tier.
    */
   ok: boolean;
@@ -11,12 +11,15 @@ export interface ResetResult {
    */
   local: boolean;
   /**
-   * What became of the connector's tier. True: it is empty. False: it kept its content because transfers are pending,
-   * or it failed. Null: there is nothing to reset, or the tier was not asked: `resetConnector` was not given, or the
-   * local cache was not reset.
+   * The state of the connector's tier. True: it is empty. False: it kept its content because
+   * transfers are pending, or it failed. Null: there is nothing to reset, or the tier was not
+   * asked, because `resetConnector` was not given or the local cache was not reset.
    */
   connector: boolean | null;
-  /** External ids of the requests that hold blocks, or gave up some that a step in flight may write, when `local` is false. */
+  /**
+   * External ids of the requests that hold blocks, or dropped blocks that a step in flight may
+   * write, when `local` is false.
+   */
   blockers: string[];
   /** Blocks that the connector has pinned, when `local` is false. Pinned blocks are in use too. */
   pinnedBlocks: number;
@@ -26,7 +29,7 @@ export interface ResetResult {
   reclaimed: string[];
 }
 
-/** What a reset covers besides cached blocks that nobody uses. */
+/** The scope of a reset, beyond cached blocks that are not in use. */
 export interface ResetOptions {
   /** True: running requests are preempted, and computed again. Default false. */
   resetRunning?: boolean;

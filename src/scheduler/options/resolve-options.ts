@@ -11,7 +11,13 @@ import { parseDeviations } from './deviations.js';
 import { parseHashSeed } from './hash-seed.js';
 import { groupsOf, parseKvGroups } from './kv-groups.js';
 import { SCHEDULER_OPTIONS } from './option-names.js';
-import { DEFAULT_LIMITS, type LogSink, type RuledConfig, type SchedulerOptions } from './options.js';
+import {
+  DEFAULT_LIMITS,
+  type LogSink,
+  type RuledConfig,
+  type SchedulerOptions,
+  wholeStepTokens,
+} from './options.js';
 import {
   COMMITS,
   type Commit,
@@ -28,7 +34,7 @@ const MAX_BLOCKS = 2 ** 20;
 const MAX_ROWS = 4096;
 const MAX_RANKS = 65_536;
 const MAX_BLOCKS_PER_ROW = 2 ** 20;
-/** Blocks of a row for the states of drafts. */
+/** The maximum number of blocks of a row for the states of drafts. */
 const MAX_SPARE_BLOCKS = 64;
 const MAX_TOKENS = 2 ** 30;
 
@@ -117,34 +123,23 @@ export function resolveOptions(options: SchedulerOptions): RuledConfig {
       config.log,
       'none with a borrower: a log does not hold what a borrowing adapter does',
     );
-  if (limits.placement.authority === 'device') checkDecidable(config);
+  if (limits.placement.authority === 'device') checkDecidable(config, wholeStepTokens(config));
   return Object.freeze(config);
 }
 
-/** One group of MLA decides as full attention does. KV cache events alone tell them apart. */
+/** One group of MLA decides as full attention does. Only KV cache events distinguish the two. */
 function kindOf({ kvGroups }: SchedulerOptions): 'full' | 'mla' {
   const isMla = Array.isArray(kvGroups) && kvGroups.length === 1 && kvGroups[0]?.type === 'mla';
   return isMla ? 'mla' : 'full';
 }
 
-/**
- * Refuses a token budget by which some request could never be scheduled. Without the deviation `refuseUnfit` such a request waits for ever, and all
- * behind it, as in vLLM.
- */
+/** Refuses a token budget by which no request could ever be scheduled, or none without chunks. */
 function checkBudget(config: RuledConfig): void {
-  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen, blockSize } = config;
-  const slots = draftSlots > 0 ? ` and draftSlots (${draftSlots})` : '';
+  const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, maxModelLen } = config;
   const refuse = (least: string): Error => badArg('maxNumBatchedTokens', maxNumBatchedTokens, least);
   if (!enableChunkedPrefill && maxNumBatchedTokens < maxModelLen)
     throw refuse(`at least maxModelLen (${maxModelLen}) when enableChunkedPrefill is false`);
-  const forOne = maxNumBatchedTokens - draftSlots;
-  if (forOne < 1) throw refuse(`more than draftSlots (${draftSlots})`);
-  if (!config.deviations.refuseUnfit) return;
-  // The last token of a text is never computed.
-  if (!enableChunkedPrefill && forOne < maxModelLen - 1)
-    throw refuse(`at least maxModelLen - 1 (${maxModelLen - 1})${slots} when enableChunkedPrefill is false`);
-  if (groupsOf(config).alignsSteps && forOne < blockSize)
-    throw refuse(`at least blockSize (${blockSize})${slots} with Mamba in mode align`);
+  if (maxNumBatchedTokens <= draftSlots) throw refuse(`more than draftSlots (${draftSlots})`);
 }
 
 function parseLike(value: unknown): Commit | null {

@@ -3,74 +3,90 @@ import { checkInteger } from '../../base/errors.js';
 import type { Deviations } from './deviations.js';
 
 /**
- * The rules in which versions of vLLM decide differently, and neither is wrong. The option `like` chooses all of them at once: these are no
- * options of their own. The defaults are those that serve best: of May 2026, but for `freeOrder`, `admissionLookahead` and
+ * The rules in which versions of vLLM decide differently, without either being wrong. The option
+ * `like` chooses all of them at once; they are not options of their own. The defaults are those
+ * that perform best: the rules of May 2026, except for `freeOrder`, `admissionLookahead` and
  * `loadReservation`, which are of August.
  */
 export interface SingleRules {
   /**
-   * Where the free queue takes blocks that are given back. `tail`: all at its end. `unhashedFirst`: those that carry no hash at its front, since
-   * nobody can find them, and only the others at its end (vLLM #42656): more of the prefix cache survives. Default `unhashedFirst`.
+   * Where the free queue inserts freed blocks. `tail`: all at its end. `unhashedFirst`: blocks
+   * without a hash at its front, because they cannot be found, and only the others at its end (vLLM
+   * #42656). More of the prefix cache survives then. Default `unhashedFirst`.
    */
   freeOrder: 'tail' | 'unhashedFirst';
   /**
-   * Whether a request that is admitted gets slots for its drafts at once (vLLM #43733). False: only one that had computed tokens before. Then
-   * many a request takes its last block and is preempted in the next step. Default true, where drafts have slots (`numSpeculativeTokens`).
+   * Whether an admitted request gets slots for its drafts at once (vLLM #43733). False: only if it
+   * had computed tokens before. Then many a request takes its last block and is preempted in the
+   * next step. Default true, where drafts have slots (`numSpeculativeTokens`).
    */
   admissionLookahead: boolean;
   /**
-   * Whether a request is admitted to an asynchronous load only if the prompts that are being computed still fit beside it (vLLM #44560). The request's
-   * own tokens do not count twice; vLLM counts them where a load of it failed before, and waits for ever. Default true.
+   * Whether a request is admitted to an asynchronous load only if the prompts in progress still fit
+   * beside it (vLLM #44560). The request's own tokens do not count twice. vLLM counts them twice if
+   * an earlier load of it failed, and waits for ever. Default true.
    */
   loadReservation: boolean;
   /**
-   * Whether a request that is admitted with a single token to compute gets a row of drafts that nobody made, in a step whose other requests all
-   * decode (vLLM #45237): so that every request of the step has as many tokens, as a captured graph wants it. Default false.
+   * Whether a request that is admitted with a single token to compute gets a row of padding drafts,
+   * in a step whose other requests all decode (vLLM #45237). Every request of the step then has the
+   * same number of tokens, as a captured graph requires. Default false.
    */
   padDecode: boolean;
   /**
-   * Whether blocks that a step in flight may still write come back only when that step has been updated (vLLM #45357). A preemption then frees
-   * nothing at once. blockstep has no need of it: loads wait for `notBefore`. Default false.
+   * Whether blocks that a step in flight may still write are freed only when that step has been
+   * updated (vLLM #45357). A preemption then frees nothing at once. blockstep does not need this,
+   * because loads wait for `notBefore`. Default false.
    */
   fenceFrees: boolean;
-  /** Which sessions take seats of `maxNumSeqs`: those that run, or also those that wait for input (`withIdle`, vLLM #46974). Default `running`. */
+  /**
+   * Which sessions count against `maxNumSeqs`: only running ones, or also those that wait for input
+   * (`withIdle`, vLLM #46974). Default `running`.
+   */
   sessionSeats: 'running' | 'withIdle';
   /**
-   * What becomes of the outputs that steps in flight bring for a request that was preempted. `deliver`: they are kept. `await`: they are
-   * kept, and the request is not admitted again before they have come (vLLM #48245). `discard`: they are dropped, and computed again
-   * (vLLM #50297, for a connector that requires delivery). Default `deliver`.
+   * How the outputs of steps in flight for a preempted request are handled. `deliver`: they are
+   * kept. `await`: they are kept, and the request is not admitted again before they have come (vLLM
+   * #48245). `discard`: they are dropped, and computed again (vLLM #50297, for a connector that
+   * requires delivery). Default `deliver`.
    */
   preemptedOutputs: 'deliver' | 'await' | 'discard';
   /**
-   * Which requests `Plan.preempted` lists: those that the plan's step preempted, or also those that a forced reset has preempted since the
-   * last step (`sinceLast`, vLLM #46974). Default `step`.
+   * Which requests `Plan.preempted` lists: those that the plan's step preempted, or also those that
+   * a forced reset has preempted since the last step (`sinceLast`, vLLM #46974). Default `step`.
    */
   preemptedIds: 'step' | 'sinceLast';
   /**
-   * When a request whose grammar failed ends: in the step that finds it (`schedule`), or with the next update (vLLM #47312; before, vLLM died of it).
-   * Default `schedule`.
+   * When a request whose grammar failed ends: in the step that finds it (`schedule`), or with the
+   * next update (vLLM #47312; before, vLLM crashed). Default `schedule`.
    */
   grammarFailures: 'schedule' | 'update';
   /**
-   * By which tokens windows, chunks and states let blocks go. `scheduled`: all computed ones, those of steps in flight included, but for drafts
-   * where `keepDraftWindows` or a state needs it. `processed`: none that a step in flight computes, so that no block is let go that such a step
-   * reads; requests keep as many more blocks. Default `scheduled`.
+   * The tokens by which windows, chunks and states drop blocks. `scheduled`: all computed ones,
+   * including those of steps in flight, except for drafts if `keepDraftWindows` or a state needs
+   * it. `processed`: none that a step in flight computes, so that no block is dropped that such a
+   * step reads; requests keep more blocks accordingly. Default `scheduled`.
    */
   windowBasis: 'scheduled' | 'processed';
   /**
-   * Which blocks of windows, and which states, the prefix cache gets. `all`: each that is full, but where no hit can end behind it. `reachable`: each
-   * that a hit can use. A number, a multiple of all block sizes: those for hits that end at its multiples, at the end of a prompt, and where a
-   * prompt parts from one before it; 0: at those two alone. Default `all`.
+   * Which blocks of windows, and which states, enter the prefix cache. `all`: each full one, unless
+   * no hit can end after it. `reachable`: each that a hit can use. A number, a multiple of all
+   * block sizes: those for hits that end at its multiples, at the end of a prompt, and where a
+   * prompt diverges from an earlier one; 0: only at the latter two. Default `all`.
    */
   retention: 'all' | 'reachable' | number;
   /**
-   * Whether a connector may load a state where steps end at the end of a block (Mamba in mode `align`). False: what it offers is refused, and
-   * counted. vLLM of May fails an assertion; of August it loads, but counts a block too few, and dies where just that one is missing. Default false.
+   * Whether a connector may load a state if steps end at the end of a block (Mamba in mode
+   * `align`). False: its offer is refused, and counted. vLLM of May fails an assertion. vLLM of
+   * August loads, but counts a block too few, and crashes if just that one is missing. Default
+   * false.
    */
   stateLoads: boolean;
   /**
-   * Whether full attention, where its blocks are larger than `hashBlockSize`, publishes the block in which a prompt's last hash ends, too (vLLM #46384).
-   * No lookup finds it. But with `freeOrder: 'unhashedFirst'` such a block is kept longer than others that nobody finds. Default false.
+   * Whether full attention with blocks larger than `hashBlockSize` also publishes the block in
+   * which a prompt's last hash ends (vLLM #46384). No lookup finds it. But with
+   * `freeOrder: 'unhashedFirst'` such a block is kept longer than others that cannot be found.
+   * Default false.
    */
   promptTails: boolean;
 }
@@ -84,7 +100,7 @@ export interface VersionRules extends SingleRules {
 /** The versions of vLLM that `like` may name. A release names the commit of main next to it whose decisions were recorded. */
 export type VllmVersion = 'vllm-0.22' | 'vllm-0.27' | '28be48fa' | '017e9f444';
 
-/** A commit of vLLM whose rules are known: of main in May 2026, and in August 2026. */
+/** A commit of vLLM whose rules are known: from main in May 2026, and in August 2026. */
 export type Commit = Exclude<VllmVersion, `vllm-${string}`>;
 
 /** The commit that each version names. */
@@ -98,7 +114,7 @@ export const COMMITS: Readonly<Record<VllmVersion, Commit>> = {
 /** The versions that `like` may name. */
 export const VLLM_VERSIONS = Object.freeze(Object.keys(COMMITS)) as readonly [VllmVersion, ...VllmVersion[]];
 
-/** What the rules of a version depend on. */
+/** The options that the rules of a version depend on. */
 export interface RuleContext {
   readonly speculativeMethod: 'ngram' | 'eagle' | 'draft_model';
   readonly numSpeculativeTokens: number;
@@ -108,7 +124,10 @@ export interface RuleContext {
   readonly requiresDelivery: boolean;
 }
 
-/** The deviations that a version of vLLM has mended itself: with its rules they are on even where all others are off. */
+/**
+ * The deviations that a version of vLLM has fixed itself. With its rules they are on even if all
+ * others are off.
+ */
 export const MENDED: Readonly<Record<Commit, readonly (keyof Deviations)[]>> = {
   '28be48fa': [],
   '017e9f444': [
@@ -118,6 +137,7 @@ export const MENDED: Readonly<Record<Commit, readonly (keyof Deviations)[]>> = {
     'zeroAttention',
     'zeroUnloaded',
     'loadNeeded',
+    'holdAllHits',
   ],
 };
 

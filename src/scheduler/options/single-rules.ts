@@ -4,15 +4,19 @@ import type { SchedulerConfig } from './options.js';
 import { SINGLE_RULES, type SingleRules } from './rules.js';
 
 /**
- * Where options carry single rules. A log names those by which it was written, and tests and benchmarks try each alone; for users `like`
- * chooses all at once. So no option has their names, and no entry point exports this key.
+ * The key under which options carry single rules. A log names the rules by which it was written,
+ * and tests and benchmarks try each alone. For users `like` chooses all at once, so no option has
+ * their names, and no entry point exports this key.
  */
 const RULES: unique symbol = Symbol('single rules');
 
-/** Options, and single rules among them. */
+/** Options that may contain single rules. */
 export type WithRules<Options> = Options & Partial<SingleRules>;
 
-/** Puts the single rules that stand among options where a scheduler looks for them. Copies of the result carry them too. */
+/**
+ * Moves single rules among options to the place where a scheduler reads them. Copies of the result
+ * carry them too.
+ */
 export function carryRules<const T extends object>(options: WithRules<T>): Omit<T, keyof SingleRules> {
   const others: Record<string | symbol, unknown> = { ...options };
   const rules: Record<string, unknown> = { ...rulesIn(options) };
@@ -23,7 +27,7 @@ export function carryRules<const T extends object>(options: WithRules<T>): Omit<
   return { ...others, [RULES]: rules } as unknown as Omit<T, keyof SingleRules>;
 }
 
-/** The options of which a checked configuration came, as far as a log's header has them too. */
+/** The options that give a checked configuration, as far as a log's header has them too. */
 export function optionsAgain<
   const T extends Pick<SchedulerConfig, 'deviations' | 'kvGroups' | 'pipelineDepth'>,
 >(config: T) {

@@ -1,21 +1,21 @@
-/** A block that a request let go in the step of a plan, since no later token reads it. */
+/** A block that a request dropped in the step of a plan, because no later token reads it. */
 export interface LetGo {
   readonly slot: number;
   readonly block: number;
   readonly group: number;
-  /** Where the block stood in the group's row. */
+  /** The block's place in the group's row. */
   readonly place: number;
-  /** Generation of the block then: it has another one as soon as somebody takes it anew. */
+  /** The block's generation at that time. It changes as soon as the block is taken again. */
   readonly generation: number;
 }
 
-/** What the plan of a step let go, as `NativeCore.takeDropped` gives it. */
+/** The blocks that a step's plan dropped, as `NativeCore.takeDropped` gives them. */
 export interface StepLetGo {
   readonly step: number;
   readonly letGo: Int32Array;
 }
 
-/** Numbers of each such block in `Plan.letGo`, in the order of `LetGo`'s fields. */
+/** The number of fields per block in `Plan.letGo`, in the order of `LetGo`'s fields. */
 const NUM_FIELDS = 5;
 
 /** The id of each block of a `Plan.letGo`. */
@@ -23,7 +23,7 @@ export function blocksLetGo(letGo: Int32Array): Int32Array {
   return letGo.filter((_, i) => i % NUM_FIELDS === 1);
 }
 
-/** What the plan let go, in the order in which it did. */
+/** The blocks that the plan dropped, in order. */
 export function letGoBy({ letGo }: StepLetGo): LetGo[] {
   const all: LetGo[] = [];
   for (let i = 0; i < letGo.length; i += NUM_FIELDS) {

@@ -22,9 +22,10 @@ export const NEVER = -2;
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * What one step computes (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that were running, in
- * their order, then those that were admitted. Entry i of every array belongs to `requests[i]`, for i < `numRequests`.
- * The object is reused: its content is valid from its `schedule()` until the `schedule()` after its `update()`.
+ * The work of one step (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that
+ * were running, in their order, then those that were admitted. Entry i of every array belongs to
+ * `requests[i]`, for i < `numRequests`. The object is reused: its content is valid from its
+ * `schedule()` until the `schedule()` after its `update()`.
  */
 export class Plan {
   /** Number of the step, from 0. */
@@ -33,7 +34,7 @@ export class Plan {
   numRequests = 0;
   /** Scheduled tokens of all entries; 0 = nothing to execute. */
   totalTokens = 0;
-  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
+  /** The request of each entry. Content after `numRequests` is left from older plans. */
   readonly requests: Request[] = [];
   /** `EntryKind` of each entry. */
   readonly kinds: Uint8Array;
@@ -45,34 +46,51 @@ export class Plan {
   readonly numComputedTokens: Int32Array;
   /** Blocks of each entry's request, those taken in this step included. */
   readonly numBlocks: Int32Array;
-  /** How many of the `numBlocks` blocks are new in this step: the last ones. Of an admitted entry all are. */
+  /**
+   * How many of the `numBlocks` blocks are new in this step: the last ones. For an admitted entry,
+   * all are.
+   */
   readonly numNewBlocks: Int32Array;
   /**
-   * Of an admitted entry: its leading blocks that were not taken from the pool in this step. They are its cached prefix, or the blocks that
-   * its request held while it waited (for a load, for the next chunk). Of a running entry the value has no meaning.
+   * For an admitted entry: its leading blocks that were not taken from the pool in this step. They
+   * are its cached prefix, or the blocks that its request held while it waited (for a load, for the
+   * next chunk). For a running entry the value has no meaning.
    */
   readonly numHitBlocks: Int32Array;
-  /** The same by KV cache group; the arrays of the plan are those of the first group. Without groups there is one. */
+  /**
+   * The same by KV cache group; the arrays of the plan are those of the first group. Without groups
+   * there is one.
+   */
   readonly groups: readonly PlanGroup[];
-  /** With a group of states: blocks that groups of attention took; null if none. To be zeroed before loads of this plan begin. See `ExecutorPlan`. */
+  /**
+   * With a group of states: blocks that groups of attention took; null if none. They must be zeroed
+   * before loads of this plan begin. See `ExecutorPlan`.
+   */
   blocksToZero: Int32Array | null = null;
   /** Draft tokens among the scheduled tokens of each entry. */
   readonly numDraftTokens: Int32Array;
-  /** Drafts of entry i, from index i * maxDrafts on. -1: made by a step in flight, or refused by the grammar. */
+  /**
+   * Drafts of entry i, from index i * maxDrafts on. -1: made by a step in flight, or refused by the
+   * grammar.
+   */
   readonly draftTokens: Int32Array;
-  /** Most draft tokens of a request. */
+  /** The maximum number of draft tokens of a request. */
   readonly maxDrafts: number;
   /** 1: not scheduled in the step before, so a worker that mirrors tokens needs the whole token list. */
   readonly needsAllTokens: Uint8Array;
-  /** Most tokens that each entry can bring: 0 while known tokens remain to be computed, else 1 + its drafts. */
+  /**
+   * The maximum number of tokens that each entry can produce: 0 while known tokens remain to be
+   * computed, else 1 + its drafts.
+   */
   readonly maxOutputTokens: Uint8Array;
   /** Drafts of each entry that its grammar refused after they were scheduled (`Scheduler.replaceDraftTokens`). */
   readonly numInvalidDraftTokens: Uint8Array;
   /** @internal The sum of `numInvalidDraftTokens`. */
   numInvalidDrafts = 0;
   /**
-   * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step in flight. Such a plan may be computed at
-   * once, but must be sampled only when every plan before it was updated.
+   * True: with pipelined steps, the tokens that an entry with a grammar may sample depend on a step
+   * in flight. Such a plan may be computed at once, but must be sampled only when every earlier
+   * plan was updated.
    */
   pendingStructuredOutputTokens = false;
   /** External ids of the requests that this step preempted, in order. */
@@ -80,30 +98,44 @@ export class Plan {
   /** Handles of the requests in `preempted`, in the same order. */
   preemptedHandles: number[] = [];
   /**
-   * External ids of requests that finished since the plan before, each once (vLLM's finished_req_ids, a set): an id may have been used more than
-   * once since, and a new request of this plan may have it.
+   * External ids of requests that finished since the previous plan, each once (vLLM's
+   * finished_req_ids, a set). An id may have been used more than once since, and a new request of
+   * this plan may have it.
    */
   finished: string[] = [];
-  /** Handles of all requests that finished since the plan before, in the order in which they ended. */
+  /**
+   * Handles of all requests that finished since the previous plan, in the order in which they
+   * ended.
+   */
   finishedHandles: number[] = [];
   /**
-   * With a connector: handles of the requests that gave their blocks back since the plan before, and go on: those
-   * that were preempted, by whatever cause, and those that waited with blocks which others needed.
+   * With a connector: handles of the requests that released their blocks since the previous plan,
+   * and continue. They are preempted requests, whatever the cause, and waiting requests whose
+   * blocks others needed.
    */
   releasedHandles: number[] = [];
-  /** What the connector's scheduler side says to its workers; undefined without a connector, or if it failed. */
+  /**
+   * The message of the connector's scheduler side to its workers; undefined without a connector, or
+   * if it failed.
+   */
   connectorMetadata: unknown = undefined;
   /**
-   * Where workers are told of it (`BlockReuse.taken`), or with `reportBlocks`: blocks that this plan, or a load that it begins, took from the
-   * pool. Their former content is gone.
+   * If workers need it (`BlockReuse.taken`), or with `reportBlocks`: blocks that this plan, or a
+   * load that it begins, took from the pool. Their former content is gone.
    */
   takenBlocks: Int32Array = NO_BLOCKS;
-  /** Blocks that its requests let go, as left of a window. Steps in flight may still read them. Told with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection `own` the blocks that requests let go when they ended follow, where a step in flight has the request. */
+  /**
+   * Blocks that its requests dropped, such as those left of a window. Steps in flight may still
+   * read them. Filled with a connector, `reportBlocks` or `pipelineDepth` > 1. With protection
+   * `own`, blocks follow that requests dropped when they ended, if a step in flight has the
+   * request.
+   */
   droppedBlocks: Int32Array = NO_BLOCKS;
   /** @internal `letGoBy` reads it. */ letGo: Int32Array = NO_BLOCKS;
   /**
-   * With `reportBlocks`: blocks that lost their hashes since the plan before, so that their present content is not found any more, by a
-   * reset of the prefix cache, a failed step or load, or a session's dropped token. Blocks without a hash may be among them.
+   * With `reportBlocks`: blocks that lost their hashes since the previous plan, so that their
+   * present content can no longer be found. The causes are a reset of the prefix cache, a failed
+   * step or load, or a session's dropped token. Blocks without a hash may be included.
    */
   forgottenBlocks: Int32Array = NO_BLOCKS;
   /** @internal The blocks of each asynchronous load that this plan begins. */
@@ -118,29 +150,47 @@ export class Plan {
   }
 
   /** @internal Frame of the exchange buffer behind the shared arrays. */ readonly frame: number;
-  /** @internal Most drafts of each entry's next step. */ readonly maxNextDrafts: Uint8Array;
-  /** @internal 1: the output of this entry is dropped, since its request is computed again or has gone on without it; 2: a forced reset did so. */
+  /** @internal The maximum number of drafts of each entry's next step. */ readonly maxNextDrafts: Uint8Array;
+  /**
+   * @internal 1: the output of this entry is dropped, because its request is computed again or has
+   * continued without it; 2: because of a forced reset.
+   */
   readonly dropped: Uint8Array;
-  /** @internal 1: the KV of this entry must not be stored, though it was not dropped; see `failedHandles`. */
+  /**
+   * @internal 1: the KV of this entry must not be stored, though it was not dropped; see
+   * `failedHandles`.
+   */
   readonly spoiled: Uint8Array;
-  /** @internal True: the connector, or a child, could make no metadata. What it is to begin comes with a later plan. */
+  /**
+   * @internal True: the connector, or a child, could not make metadata. Its transfers are listed in
+   * a later plan.
+   */
   lacksMetadata = false;
   /** @internal Requests whose newly filled blocks this plan's update can publish; empty outside the update. */
   readonly settled: Request[] = [];
-  /** @internal Requests that give their blocks back in this plan's update and compute again; empty outside it. */
+  /**
+   * @internal Requests that release their blocks in this plan's update and compute again; empty
+   * outside it.
+   */
   readonly sentBack: Request[] = [];
-  /** @internal The first so many entries are a steady decode's, of that epoch (`Steady`). */ numSteady = 0;
+  /**
+   * @internal The number of leading entries that belong to a steady decode, of that epoch
+   * (`Steady`).
+   */ numSteady = 0;
   /** @internal */ steadyEpoch = 0;
-  /** @internal Of a steady entry: the token that ends its text. */ readonly ends: Int32Array;
-  /** @internal The list of requests whose columns stand in these; 0 = none. */ steadyLayout = 0;
+  /** @internal For a steady entry: the token that ends its text. */ readonly ends: Int32Array;
+  /** @internal The list of requests whose columns are in these arrays; 0 = none. */ steadyLayout = 0;
   /** @internal The repeated steps for which every field is right; 0 = none. */ repeats = 0;
   /** @internal The repeated steps in which its result may be taken. */ plainIn = 0;
   /** @internal */ inFlight = false;
-  /** @internal True: handed out, and neither updated nor given up since: see `Scheduler.schedule`. */
+  /**
+   * @internal True: returned to the caller, and neither updated nor given up since: see
+   * `Scheduler.schedule`.
+   */
   awaitsUpdate = false;
   /**
-   * @internal For a plan that is executed later: the tokens that its requests had when they ended, or when another
-   * chunk of their session began. Null for any other plan.
+   * @internal For a plan that is executed later: the tokens that its requests had when they ended,
+   * or when another chunk of their session began. Null for any other plan.
    */
   keptTokens: Map<Request, Int32Array> | null = null;
   /** Whether `bitmaskEntries` leaves out requests that have ended and are still sent (`skipEndedBitmasks`). */
@@ -182,9 +232,11 @@ export class Plan {
   }
 
   /**
-   * The entries whose tokens a grammar constrains now, ascending: those that sample and whose request is unfinished (vLLM
-   * get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a bitmask, in order: row k is what the grammar allows behind the first
-   * k drafts. With `skipEndedBitmasks` off, as in vLLM, requests that ended while their blocks are still sent are included. Allocates.
+   * The entries whose tokens a grammar constrains now, ascending: those that sample and whose
+   * request is unfinished (vLLM get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a
+   * bitmask, in order: row k has the tokens that the grammar allows after the first k drafts. With
+   * `skipEndedBitmasks` off, as in vLLM, requests that ended while their blocks are still sent are
+   * included. Allocates.
    */
   bitmaskEntries(): number[] {
     const entries: number[] = [];
@@ -198,10 +250,12 @@ export class Plan {
   }
 
   /**
-   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update on. Such a request has an entry that failed, alone
-   * or with its step; or its output was dropped; or it ended with `error`, because an earlier step or a load failed; or it read KV that a failed entry
-   * or load left wrong; or its blocks may belong to others by now: with protection `fence` it ended before the update, with `own` its blocks were
-   * kept for ranks that have all reported since. Allocates.
+   * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update
+   * on. There are five causes: the request's entry failed, alone or with its step; its output was
+   * dropped; it ended with `error`, because an earlier step or a load failed; it read KV that a
+   * failed entry or load left wrong; or its blocks may belong to others by now. The last happens
+   * with protection `fence` if it ended before the update, and with `own` if its blocks were kept
+   * for ranks that have all reported since. Allocates.
    */
   failedHandles(): number[] {
     const handles: number[] = [];
@@ -224,7 +278,9 @@ export class Plan {
     if (at >= 0) this.spoiled[at] = 1;
   }
 
-  /** Whether the plan has synchronous loads. It may then be executed only behind all steps before it. */
+  /**
+   * Whether the plan has synchronous loads. It may then be executed only after all earlier steps.
+   */
   get hasSyncLoads(): boolean {
     return this.syncLoads.length > 0;
   }
@@ -243,7 +299,7 @@ export class Plan {
     this.numInvalidDrafts = 0;
     this.pendingStructuredOutputTokens = false;
     this.numRequests = 0;
-    // Lists that were handed out belong to the caller: they are replaced, not emptied.
+    // Lists that were returned belong to the caller. They are replaced, not emptied.
     if (this.preempted.length > 0) {
       this.preempted = [];
       this.preemptedHandles = [];
@@ -262,9 +318,9 @@ export class Plan {
   }
 
   /**
-   * @internal Appends an entry; the caller fills in its drafts and blocks. From now on the scheduled tokens count as
-   * computed, although they are not yet (vLLM `_update_after_schedule`), so that the next step may be planned while
-   * this one runs.
+   * @internal Appends an entry; the caller fills in its drafts and blocks. From now on the
+   * scheduled tokens count as computed, although they are not yet (vLLM `_update_after_schedule`),
+   * so that the next step may be planned while this one runs.
    */
   push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;
@@ -290,7 +346,9 @@ export class Plan {
     this.numRequests = length;
   }
 
-  /** @internal Takes entry `at` out, and later entries move up. Its request is about to be preempted. */
+  /**
+   * @internal Removes entry `at`, and later entries move up. Its request is about to be preempted.
+   */
   removeEntry(at: number): void {
     this.totalTokens -= this.numScheduledTokens[at];
     const end = this.numRequests;

@@ -4,25 +4,27 @@ import type { Request } from '../request/request.js';
 import { type FinishCode, type FinishReason, finishReasonOf } from '../request/status.js';
 
 /**
- * What one update tells the clients (vLLM's EngineCoreOutputs), as flat arrays in batch order. Row i belongs to
- * `requests[i]`, for i < `length`. A request that finished has one row with its finish reason. An aborted request has
- * no row: whoever aborted it knows. The object is reused by the next update.
+ * The results of one update for the clients (vLLM's EngineCoreOutputs), as flat arrays in batch
+ * order. Row i belongs to
+ * `requests[i]`, for i < `length`. A request that finished has one row with its finish reason. An
+ * aborted request has no row, because its caller already knows. The object is reused by the next
+ * update.
  *
- * A session has one row with a finish reason for each chunk that was answered. Where `continues` is 1 the session
- * goes on; the row of the session's end has a finish reason and `continues` 0.
+ * A session has one row with a finish reason for each chunk that was answered. If `continues` is 1
+ * the session continues. The row of the session's end has a finish reason and `continues` 0.
  */
 export class StepOutputs {
   /** Rows of the last update. */
   length = 0;
-  /** The request of each row. What stands behind `length` is left from older updates. */
+  /** The request of each row. Content after `length` is left from older updates. */
   readonly requests: Request[] = [];
   /** The executor's tokens. Row i has `tokenCounts[i]` of them, from index `tokenOffsets[i]` on. */
   tokens: Int32Array = new Int32Array(0);
   /** Index in `tokens` of the first token of each row. */
   tokenOffsets: Int32Array;
-  /** Tokens that each row brings; 0 for a row that says only that its request ended. */
+  /** Number of tokens of each row; 0 for a row that says only that its request ended. */
   tokenCounts: Int32Array;
-  /** `FinishCode` of each row; 0 while the request goes on. `finishReason(row)` names it. */
+  /** `FinishCode` of each row; 0 while the request continues. `finishReason(row)` names it. */
   finishReasons: Uint8Array;
   /** 1: the finish reason ended only the answer to a chunk. The session waits for the next chunk, or begins it. */
   continues: Uint8Array;

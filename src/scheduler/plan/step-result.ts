@@ -1,4 +1,4 @@
-/** What the executor brings back for one plan. Entries stand in the order of the plan. */
+/** The executor's result for one plan. Entries are in the order of the plan. */
 export interface StepResult {
   /** Sampled tokens of all entries, one after the other. */
   tokens: Int32Array;
@@ -12,8 +12,8 @@ export interface StepResult {
 }
 
 /**
- * A `StepResult` with the sum of its counts, its arrays read once: they lie over memory whose size cannot change. Whoever is handed one
- * is handed a checked one.
+ * A `StepResult` with the sum of its counts, its arrays read once: they refer to memory whose size
+ * cannot change. An instance is always checked.
  */
 export class ParsedResult implements StepResult {
   readonly tokens: Int32Array;

@@ -7,15 +7,18 @@ import type { Request } from '../request/request.js';
  */
 export interface SyncLoad extends Load {
   readonly request: Request;
-  /** Whether it is of the first step that reaches the request. */
+  /** Whether the load belongs to the first step that reaches the request. */
   readonly isFirst: boolean;
   /** Tokens that the load has brought, as far as is known. */
   numLoaded: number;
-  /** Generation of each block, by which a block that belongs to another request by now is recognised. */
+  /** Generation of each block, which shows whether the block belongs to another request by now. */
   readonly generations: readonly number[];
 }
 
-/** Whether something of the load did not come. One that fills no block, as behind a window of one token, lacks nothing, whatever is reported. */
+/**
+ * Whether some of the load's KV did not arrive. A load that fills no block, as after a window of
+ * one token, lacks nothing, whatever is reported.
+ */
 export function lacksKv({ failed, blocks }: SyncLoad): boolean {
   return failed && blocks.length > 0;
 }

@@ -39,14 +39,16 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
 }
 
 /**
- * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the recorded clock, so that it
- * decides everything again. Grammars and the connector give their recorded answers. Only `strict` is off: strict mode
- * changes no decision, and the calls that it made throw had been carried out. The caller must dispose the scheduler.
- * @param onPlan sees every plan right after it was scheduled
- * @param log gets the log of this run; behind the header it equals `bytes` as long as the decisions are the same
+ * Feeds the recorded inputs of a log to a new scheduler of the same configuration, under the
+ * recorded clock, so that it decides everything again. Grammars and the connector give their
+ * recorded answers. Only `strict` is off: strict mode changes no decision, and the calls that it
+ * made throw had been carried out. The caller must dispose the scheduler.
+ * @param onPlan called with every plan right after it was scheduled
+ * @param log receives the log of this run; after the header it equals `bytes` as long as the
+ * decisions are the same
  * @returns the scheduler, after its last recorded call
- * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not recorded; whatever an input
- * throws
+ * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not
+ * recorded; whatever an input throws
  */
 export function replayInputs(
   bytes: Uint8Array,
@@ -137,7 +139,7 @@ class Replay {
 
   #schedule(): void {
     const plan = this.#scheduler.schedule();
-    // Plan objects are reused, so this one may stand here from an earlier step.
+    // Plan objects are reused, so this one may be here from an earlier step.
     this.#waiting = this.#waiting.filter((each) => each !== plan);
     this.#waiting.push(plan);
     this.#last = plan;
@@ -244,7 +246,7 @@ function recordedGrammar(answers: RecordedAnswers, handleOf: () => number): Gram
     return answer;
   };
   return {
-    // An answer of not being ready is not recorded.
+    // The answer that a grammar is not ready yet is not recorded.
     ready: () => answers.isNext(handleOf(), 'ready') && ask('ready') === 1,
     acceptTokens: () => ask('acceptTokens') === 1,
     validateTokens: () => ask('validateTokens'),

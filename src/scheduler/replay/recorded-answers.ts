@@ -7,9 +7,12 @@ import type { GrammarQuestion } from '../request/grammar.js';
 
 /** A record of a callback's answer. */
 type Answer = Extract<LogRecord, { kind: 'grammar' | 'connector' }>;
-/** A record of a deed: a change that a connector made while it was asked something, or between two calls. */
+/**
+ * A record of an action: a change that a connector made while it was asked something, or between
+ * two calls.
+ */
 type Deed = Extract<LogRecord, { kind: 'pins' | 'use' | 'wake' }>;
-/** An answer or a deed. Neither is a call of its own. */
+/** An answer or an action. Neither is a call of its own. */
 type Fact = Answer | Deed;
 
 const ANSWERS: readonly string[] = ['grammar', 'connector'] satisfies Answer['kind'][];
@@ -24,7 +27,8 @@ function isDeed(record: LogRecord): record is Deed {
 }
 
 /**
- * A recorded call together with its facts: the answers and deeds that were recorded while the call ran, and after it.
+ * A recorded call together with its facts: the answers and actions that were recorded while the
+ * call ran, and after it.
  */
 export interface RecordedCall {
   record: Exclude<LogRecord, Fact>;
@@ -49,9 +53,10 @@ export function* recordedCalls(records: Iterable<LogRecord>): Generator<Recorded
 }
 
 /**
- * The recorded answers of grammars and of the connector, given in the order in which they were asked for; and the
- * recorded deeds of the connector (pins, uses of blocks, requests woken), repeated at their places between the answers.
- * A mismatch is thrown by `end` only: an exception inside a callback would merely end its request.
+ * The recorded answers of grammars and of the connector, given in the order in which they are asked
+ * for; and the recorded actions of the connector (pins, uses of blocks, requests woken), repeated
+ * at their places between the answers. A mismatch is thrown only by `end`, because an exception
+ * inside a callback would merely end its request.
  */
 export class RecordedAnswers {
   /** The pins of the replaying scheduler, to which recorded pins are applied. */
@@ -95,15 +100,15 @@ export class RecordedAnswers {
     return 'answer' in fact ? fact.answer.answer : undefined;
   }
 
-  /** Notes that the log does not fit the run; `end` throws the first such note. */
+  /** Notes that the log does not match the run; `end` throws the first such note. */
   refuse(what: string): void {
     this.#wrong ??= what;
   }
 
   /**
-   * Ends a call, after the rest of its deeds.
-   * @throws ERR_BLOCKSTEP_BAD_LOG if a question has no recorded answer, a recorded answer has no question, or a deed
-   * could not be carried out
+   * Ends a call, after the rest of its actions.
+   * @throws ERR_BLOCKSTEP_BAD_LOG if a question has no recorded answer, a recorded answer has no
+   * question, or an action could not be carried out
    */
   end(): void {
     this.#doDeeds();

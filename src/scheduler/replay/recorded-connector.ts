@@ -8,10 +8,11 @@ import type { ConnectorRequest } from '../request/connector-request.js';
 import type { RecordedAnswers } from './recorded-answers.js';
 
 /**
- * A connector that gives its recorded answers, throws where the recorded answer was bad, and repeats the recorded
- * deeds. Methods that influence no decision are not recorded: `hasPendingWork` is always false.
+ * A connector that gives its recorded answers, throws where the recorded answer was bad, and
+ * repeats the recorded actions. Methods that influence no decision are not recorded:
+ * `hasPendingWork` is always false.
  * @param header the recorded facts about the connector
- * @throws ERR_BLOCKSTEP_BAD_LOG if the header says what no connector can be
+ * @throws ERR_BLOCKSTEP_BAD_LOG if the header describes an impossible connector
  */
 export function recordedConnector(header: LoggedConnector, answers: RecordedAnswers): SchedulerConnector {
   const ask = <Q extends ConnectorQuestion>(
@@ -31,8 +32,8 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
-      // Refused here, because the scheduler would take it as the answer of a connector that failed, and no further
-      // question would show the mismatch.
+      // It is refused here, because the scheduler would treat it as the answer of a connector that
+      // failed, and no further question would show the mismatch.
       const unknown = finished.children.find((child) => child >= reporters.length);
       if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
       return finished;

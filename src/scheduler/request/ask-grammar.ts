@@ -4,7 +4,8 @@ import type { GrammarAnswer, GrammarQuestion } from './grammar.js';
 import type { Request } from './request.js';
 
 /**
- * Stands for the answer of a grammar that threw, or whose answer makes no sense. Its request is to end with `error`.
+ * Stands for the answer of a grammar that threw, or whose answer is invalid. Its request must end
+ * with `error`.
  */
 export const NO_ANSWER = -1;
 
@@ -16,14 +17,14 @@ export interface GrammarLog {
 }
 
 /**
- * The one place that calls grammars. An exception of a grammar, or an answer that makes no sense, is counted as an
- * anomaly and becomes `NO_ANSWER`, so it costs at most the grammar's own request. Every answer is written to the log,
- * except that a grammar is not ready yet.
+ * The only place that calls grammars. An exception of a grammar, or an invalid answer, is counted
+ * as an anomaly and becomes `NO_ANSWER`, so it costs at most the grammar's own request. Every
+ * answer is written to the log, except that a grammar is not ready yet.
  */
 export class AskedGrammars {
   readonly #anomalies: Anomalies;
   readonly #log: GrammarLog | null;
-  /** Arrays in which tokens are handed to grammars; the array at index n has room for n tokens. */
+  /** Arrays in which tokens are passed to grammars; the array at index n has room for n tokens. */
   readonly #arrays: Int32Array[] = [];
 
   constructor(anomalies: Anomalies, log: GrammarLog | null) {
@@ -76,7 +77,7 @@ export class AskedGrammars {
    */
   #copied(source: Int32Array, from: number, count: number): Int32Array {
     const arrays = this.#arrays;
-    // A grammar may have transferred the memory of this array away.
+    // A grammar may have transferred the memory of this array.
     if (arrays[count]?.length !== count) arrays[count] = new Int32Array(count);
     const tokens = arrays[count];
     for (let i = 0; i < count; i++) tokens[i] = source[from + i];

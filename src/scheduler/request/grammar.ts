@@ -1,11 +1,13 @@
 /**
- * What constrains the tokens of one request, given with the request (vLLM's StructuredOutputGrammar). The scheduler
- * asks the grammar. The executor fills bitmasks from it, in the order of `Plan.bitmaskEntries`. The grammar's methods
- * are looked up once, when the request is added, and are called on the grammar itself.
+ * Constrains the tokens of one request, given with the request (vLLM's StructuredOutputGrammar).
+ * The scheduler asks the grammar. The executor fills bitmasks from it, in the order of
+ * `Plan.bitmaskEntries`. The grammar's methods are looked up once, when the request is added, and
+ * are called on the grammar itself.
  *
- * Each call stands inside an exception boundary. A method that throws, or whose answer makes no sense, ends this one
- * request with `error` and is counted as the anomaly `grammar-failed`. A method must not call back into the scheduler
- * (ERR_BLOCKSTEP_REENTRANT, thrown into the method), except to `abort`.
+ * Each call is inside an exception boundary. A method that throws, or whose answer is invalid, ends
+ * this one request with `error` and is counted as the anomaly `grammar-failed`. A method must not
+ * call back into the scheduler (ERR_BLOCKSTEP_REENTRANT, thrown into the method), except to
+ * `abort`.
  */
 export interface Grammar {
   /**
@@ -13,14 +15,15 @@ export interface Grammar {
    */
   ready(): boolean;
   /**
-   * Takes generated tokens, each once, in order. Rejected drafts and dropped outputs are never given to it.
+   * Accepts generated tokens, each once, in order. Rejected drafts and dropped outputs are never
+   * passed to it.
    * @param tokens valid during the call
    * @returns false if the tokens do not fit the grammar: the request ends with `error`
    */
   acceptTokens(tokens: Int32Array): boolean;
   /**
-   * How many leading tokens the grammar would accept now, 0 to `tokens.length`. Must change nothing. Only drafts are
-   * asked about.
+   * How many leading tokens the grammar would accept now, 0 to `tokens.length`. Must change
+   * nothing. Only drafts are asked about.
    * @param tokens valid during the call
    */
   validateTokens(tokens: Int32Array): number;
@@ -33,7 +36,7 @@ export interface GrammarCalls {
   readonly validateTokens: (tokens: Int32Array) => unknown;
 }
 
-/** What a grammar can be asked, and the number by which a log names each question. */
+/** The questions to a grammar, with the numbers that a log uses for them. */
 export const GrammarQuestion = {
   /** Is the grammar compiled? */
   ready: 0,
@@ -45,14 +48,14 @@ export const GrammarQuestion = {
 export type GrammarQuestion = keyof typeof GrammarQuestion;
 
 /**
- * An answer of a grammar as a log has it: 0 or 1 for a truth value, a number of tokens, or -1 if there was no good
- * answer.
+ * An answer of a grammar as recorded in a log: 0 or 1 for a boolean, a number of tokens, or -1 if
+ * there was no valid answer.
  */
 export interface GrammarAnswer {
   /** Handle of the request that the grammar constrains. */
   handle: number;
   /** The method of the grammar that was called. */
   question: GrammarQuestion;
-  /** `ready`, `acceptTokens`: 0 or 1. `validateTokens`: a number of tokens. -1: no good answer. */
+  /** `ready`, `acceptTokens`: 0 or 1. `validateTokens`: a number of tokens. -1: no valid answer. */
   answer: number;
 }

@@ -1,15 +1,18 @@
 /**
- * The uses of a request's blocks besides the request itself. The blocks go back when the request has finished and no
- * use is left. They never go back because one of several uses ended (vLLM #46240), and the status of the request
- * never decides it.
+ * The uses of a request's blocks besides the request itself. The blocks are freed when the request
+ * has finished and no use is left. They are never freed because one of several uses ended (vLLM
+ * #46240), and the status of the request never decides it.
  *
- * Each use has a name, its kind and owner, and uses are never merely counted: a second report of the same use finds
- * nothing to end.
+ * Each use has a name, its kind and owner, and uses are never merely counted: a second report of
+ * the same use finds nothing to end.
  */
 export class Outstanding {
   /** When each use that is not over began, by key, oldest first. */
   readonly #since = new Map<string, number>();
-  /** Keys of uses that have ended. They tell a second completion of a use from the completion of an unknown one. */
+  /**
+   * Keys of uses that have ended. They distinguish a second completion of a use from the completion
+   * of an unknown one.
+   */
   readonly #ended = new Set<string>();
   /** Keys of uses that were reported done before they began: `finishedSending` of a request that still runs. */
   readonly #early = new Set<string>();
@@ -106,8 +109,8 @@ export class Outstanding {
 }
 
 /**
- * What uses blocks. `load`: a transfer into the blocks. `store`: a transfer out of them. `lease`: a peer may still
- * read them.
+ * The kinds of uses. `load`: a transfer into the blocks. `store`: a transfer out of them. `lease`:
+ * a peer may still read them.
  */
 export type OutstandingKind = 'load' | 'store' | 'lease';
 

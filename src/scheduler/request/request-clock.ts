@@ -1,15 +1,18 @@
 /**
- * What the token counts of requests are relative to. The requests of a steady decode share one clock, so that a step
- * counts for all of them at once. Every other request has `STILL`.
+ * The base of the token counts of requests. The requests of a steady decode share one clock, so
+ * that a step counts for all of them at once. Every other request has `STILL`.
  */
 export class RequestClock {
-  /** Tokens that each request of this clock has got. */
+  /** Tokens that each request of this clock has received. */
   sampled = 0;
   /** Tokens that were scheduled for each of them. */
   planned = 0;
-  /** Tokens that the steps in flight are expected to bring each of them, where steps are pipelined. */
+  /** Tokens that each of them expects from the steps in flight, if steps are pipelined. */
   ahead = 0;
-  /** Somebody has set a count of one of them, or dropped an output of it: they no longer go in step. */
+  /**
+   * Whether a count of one of them was set, or an output of it dropped: they no longer decode in
+   * step.
+   */
   isDisturbed = false;
 }
 

@@ -1,4 +1,4 @@
-/** What of a request is shown. */
+/** The shown fields of a request. */
 interface Figures {
   readonly id: string;
   readonly handle: number;

@@ -17,14 +17,14 @@ import {
 import { type RequestLimits, type StopConditions, setStops } from './stop-conditions.js';
 import { NO_DEADLINE, type WaitReason, waitReason } from './wait.js';
 
-/** What a caller gives to `Scheduler.add`. */
+/** The input of `Scheduler.add`. */
 export interface RequestInput extends StopConditions {
   /** External id. It is refused while an unfinished request has the same id. */
   id: string;
   /**
-   * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any array-like is taken:
-   * number[], any typed array of numbers. An Int32Array costs least. A session without a grammar may begin with an
-   * empty prompt: it waits for its first chunk.
+   * Prompt token ids, at least one; copied. Each must be an integer in [0, 2^31 - 2]. Any
+   * array-like is accepted: number[], any typed array of numbers. An Int32Array costs least. A
+   * session without a grammar may begin with an empty prompt: it waits for its first chunk.
    */
   prompt: ArrayLike<number>;
   /** With policy `priority`: a lower value is more important. Default 0. */
@@ -47,9 +47,12 @@ export interface RequestInput extends StopConditions {
    * when the next step is scheduled. Default Infinity: no limit.
    */
   timeoutMs?: number;
-  /** For the connector alone, for instance where it finds the KV of the prompt (vLLM kv_transfer_params). */
+  /**
+   * Only for the connector, for instance where it finds the KV of the prompt (vLLM
+   * kv_transfer_params).
+   */
   transferParams?: Readonly<Record<string, unknown>>;
-  /** For the executor alone, for instance how to sample, or images. Handed on as it is. */
+  /** Only for the executor, for instance how to sample, or images. Passed on unchanged. */
   params?: unknown;
 }
 
@@ -61,12 +64,13 @@ export interface ParsedRequest extends RequestInput {
 }
 
 /**
- * One incarnation of a request, from `add` to its terminal event. Counts are in tokens. Times are in milliseconds of
- * the scheduler's clock, -1 = not yet. Only the scheduler writes the fields, but for the status, which a borrowing
- * adapter writes too.
+ * One incarnation of a request, from `add` to its terminal event. Counts are in tokens. Times are
+ * in milliseconds of the scheduler's clock, -1 = not yet. Only the scheduler writes the fields,
+ * except for the status, which a borrowing adapter writes too.
  *
- * Invariants: `container` is null exactly when `finishReason` is not null; `numComputedTokens <= numTokens +
- * numOutputPlaceholders + scheduled drafts`; `numOutputPlaceholders` is 0 unless steps are pipelined.
+ * Invariants: `container` is null exactly when `finishReason` is not null;
+ * `numComputedTokens <= numTokens + numOutputPlaceholders + scheduled drafts`;
+ * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
 export class Request implements ConnectorRequest {
   // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
@@ -83,7 +87,8 @@ export class Request implements ConnectorRequest {
   /** The token that ends the text; -1 = none. */
   eosTokenId = -1;
   /**
-   * Known tokens from which on `checkStop` has to look; below it only `eosTokenId` matters. 0 until the first token.
+   * Known tokens from which on `checkStop` must check; below it only `eosTokenId` matters. 0 until
+   * the first token.
    */
   checkFrom = 0;
   /** Draft tokens that the next step verifies. */
@@ -93,11 +98,14 @@ export class Request implements ConnectorRequest {
   /** A lower bound of the known tokens from which an update can publish a block; with pipelined steps only. */
   nextPublish = 0;
 
-  /** What the request waits for, or whether it runs or has finished. */
+  /** The event that the request waits for, or whether it runs or has finished. */
   status: RequestStatus = 'WAITING';
   /** Known tokens at which it ends with `length`: prompt + maxTokens, or the model's length if less. */
   lengthLimit = 0;
-  /** Known tokens (prompt + minTokens) below which the request goes on, unless it fills the model (`fullAt`). */
+  /**
+   * Known tokens (prompt + minTokens) below which the request continues, unless it fills the model
+   * (`fullAt`).
+   */
   minStopTokens = 0;
   /** Known tokens at which the request ends with `length` even below `minStopTokens`. */
   fullAt = 0;
@@ -114,13 +122,14 @@ export class Request implements ConnectorRequest {
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
   /**
-   * Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not admitted yet. What a
-   * load failed to bring, or was found to be bad, is not among them.
+   * Tokens found in the prefix cache, or brought by a connector, at the first admission; -1 = not
+   * admitted yet. Tokens that a load failed to bring, or that were found to be bad, are not
+   * included.
    */
   numCachedTokens = -1;
   /** Times that the request lost its blocks while it ran, and had to be computed again. */
   numPreemptions = 0;
-  /** Most tokens to generate; of a session for the present answer. */
+  /** The maximum number of tokens to generate; for a session, of the present answer. */
   maxTokens = 0;
   /** With policy `priority`: a lower value is more important. */
   readonly priority: number;
@@ -133,13 +142,13 @@ export class Request implements ConnectorRequest {
   /** The stop token that ended the request, or the last answer of the session; null if something else ended it. */
   stopReason: number | null = null;
   /**
-   * What went wrong for the request, for people, in most cases why it ended with `error`. Null: nothing did, or the
-   * executor failed the request or its step.
+   * The failure of the request, for people; in most cases the reason why it ended with `error`.
+   * Null if there was none, or if the executor failed the request or its step.
    */
   failure: string | null = null;
   /** Uses of its blocks besides the request itself; null = none was ever registered. */
   outstanding: Outstanding | null = null;
-  /** Anomalies that were about this request. */
+  /** The number of anomalies about this request. */
   numAnomalies = 0;
   /** The reason of the last anomaly about this request. */
   lastAnomaly: AnomalyReason | null = null;
@@ -148,7 +157,8 @@ export class Request implements ConnectorRequest {
   /** Tokens that an asynchronous load has brought since the last lookup. */
   numLoadedTokens = 0;
   /**
-   * The load that the request waits for, or that is done while no step has reached the request since. Null: none.
+   * The load that the request waits for, or that is done while no step has reached the request
+   * since. Null: none.
    */
   load: Load | null = null;
   /** Loads of this request that failed, wholly or in part. */
@@ -162,13 +172,18 @@ export class Request implements ConnectorRequest {
    * that use ends.
    */
   keptBlocks: Int32Array | null = null;
-  /** It has ended, a connector delayed that its blocks go back, and they have gone back since: see `Plan.failedHandles`. */
+  /**
+   * Whether it has ended, a connector delayed the release of its blocks, and they have been freed
+   * since: see `Plan.failedHandles`.
+   */
   isGone = false;
-  /** What the client gave for the connector; null = nothing. */
+  /** The client's data for the connector; null = none. */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
-  /** What the client gave for the executor; of a session what the present chunk gave, or else `add`. */
+  /**
+   * The client's data for the executor; for a session those of the present chunk, or else of `add`.
+   */
   params: unknown = undefined;
-  /** What the connector gave for the client when the request ended; null = nothing. */
+  /** The connector's data for the client when the request ended; null = none. */
   finishedParams: Readonly<Record<string, unknown>> | null = null;
   /** The streaming input of the request; null if it was not added as resumable. */
   readonly session: Session | null;
@@ -185,11 +200,11 @@ export class Request implements ConnectorRequest {
   firstTokenAt = -1;
   /** When the request ended, for whatever reason. */
   finishedAt = -1;
-  /** Since when the request waits for what `waitReason` says, or since when it runs. */
+  /** When the wait named by `waitReason` began, or when the request began to run. */
   waitingSince: number;
-  /** Where a rule asks for it: whether its last step left tokens to compute (vLLM `is_prefill_chunk`). */
+  /** If a rule needs it: whether its last step left tokens to compute (vLLM `is_prefill_chunk`). */
   isPrefilling = false;
-  /** @internal False: it does not stand in `SchedulerState.prefills`. */
+  /** @internal False: the request is not in `SchedulerState.prefills`. */
   mayReserve = false;
   /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
   waitsForAdapter = false;
@@ -282,7 +297,8 @@ export class Request implements ConnectorRequest {
   }
 
   /**
-   * Why the request ended; null while it goes on. The end of one answer of a session does not count here: see
+   * Why the request ended; null while it continues. The end of one answer of a session does not
+   * count here: see
    * `StepOutputs`.
    */
   get finishReason(): FinishReason | null {
@@ -294,7 +310,10 @@ export class Request implements ConnectorRequest {
     return showFacts('Request', depth, options, requestFacts(this));
   }
 
-  /** What the request waits for since `waitingSince`; null while it runs and after it has finished. */
+  /**
+   * The event that the request has waited for since `waitingSince`; null while it runs and after it
+   * has finished.
+   */
   get waitReason(): WaitReason | null {
     return waitReason(this);
   }

@@ -1,8 +1,9 @@
 import type { ParsedStops, StopConditions } from './stop-conditions.js';
 
 /**
- * What a caller gives to `Scheduler.addChunk`. A stop condition that a chunk leaves out is that of `add`, and not
- * that of the chunk before. Priority, salt, adapter, grammar, time limit and transfer params are always those of
+ * The input of `Scheduler.addChunk`. A stop condition that a chunk leaves out is that of `add`, and
+ * not that of the previous chunk. Priority, salt, adapter, grammar, time limit and transfer params
+ * are always those of
  * `add`.
  */
 export interface ChunkInput extends Partial<StopConditions> {
@@ -15,7 +16,10 @@ export interface ChunkInput extends Partial<StopConditions> {
    * With policy `priority`: breaks ties of priority, the lower value first. Any unit. Default: the scheduler's clock.
    */
   arrivalTime?: number;
-  /** For the executor, for the answer to this chunk; see `RequestInput.params`. Default: what `add` gave. */
+  /**
+   * For the executor, for the answer to this chunk; see `RequestInput.params`. Default: the
+   * `params` of `add`.
+   */
   params?: unknown;
 }
 
@@ -79,13 +83,14 @@ export class Session {
 }
 
 /**
- * What became of a chunk. `started`: its computation can begin. `queued`: it waits for earlier answers. `skipped`: no
- * session takes it.
+ * The outcome of adding a chunk. `started`: its computation can begin. `queued`: it waits for
+ * earlier answers. `skipped`: no session accepts it.
  */
 export type ChunkOutcome = 'started' | 'queued' | 'skipped';
 
 /**
- * What an end marker did. `ended`: it ended the request. `queued`: the request ends when the last chunk is answered.
- * `skipped`: no session takes it.
+ * The outcome of an end marker. `ended`: it ended the request. `queued`: the request ends when the
+ * last chunk is answered.
+ * `skipped`: no session accepts it.
  */
 export type EndOutcome = 'ended' | 'queued' | 'skipped';

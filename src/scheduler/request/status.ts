@@ -1,10 +1,11 @@
 import { checkInteger } from '../../base/errors.js';
 
 /**
- * Status of a request, under vLLM's names (`vllm.v1.request.RequestStatus`), except that there is one status for all
- * that have finished: `Request.finishReason` says why a request ended. A status says what a request waits for.
- * `Request.container` alone says which container holds the request. WAITING_FOR_CHUNK is the word of a borrowing adapter
- * (`BorrowingAdapter`), as in vllm-omni; the scheduler itself never writes it.
+ * Status of a request, under vLLM's names (`vllm.v1.request.RequestStatus`), except that there is
+ * one status for all that have finished: `Request.finishReason` gives the reason. A status tells
+ * which event a request waits for. Only
+ * `Request.container` tells which container holds the request. WAITING_FOR_CHUNK belongs to
+ * borrowing adapters (`BorrowingAdapter`), as in vllm-omni; the scheduler itself never writes it.
  */
 export type RequestStatus =
   | 'WAITING'
@@ -17,9 +18,9 @@ export type RequestStatus =
   | 'FINISHED';
 
 /**
- * Why a request ended, in vLLM's words. Wherever one request is spoken of, clients meet these words. `stop`: an end
- * of text, a stop token, or the client. `length`: `maxTokens` or the model's length. `abort`: somebody ended it
- * early. `error`: it failed; the stream of an engine rejects instead.
+ * Why a request ended, in vLLM's words, which clients see. `stop`: an end of text, a stop token, or
+ * the client. `length`: `maxTokens` or the model's length. `abort`: the request was ended early.
+ * `error`: it failed; the stream of an engine rejects instead.
  */
 export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
 
@@ -28,13 +29,13 @@ export type FinishReason = 'stop' | 'length' | 'abort' | 'error';
  * a code.
  */
 export const FinishCode = {
-  /** The request goes on. */
+  /** The request continues. */
   none: 0,
   /** A generated token ended the request: `eosTokenId`, or one of `stopTokenIds`. */
   stop: 1,
   /** The request has `maxTokens` tokens, or fills the model's length or the pool. */
   length: 2,
-  /** The client, or whoever drives the scheduler, ended the request early. */
+  /** The client, or the caller that drives the scheduler, ended the request early. */
   abort: 3,
   /** The request failed: by the executor, a load, its connector, its grammar, or a deadline. */
   error: 4,
@@ -57,7 +58,7 @@ export function finishReasonOf(code: number): FinishReason | null {
  */
 export type Container = 'waiting' | 'skipped' | 'running' | 'lent' | null;
 
-/** Whether a request with this status cannot be admitted until something outside the scheduler happens. */
+/** Whether a request with this status cannot be admitted until an external event happens. */
 export function isBlocked(status: RequestStatus): boolean {
   return (
     status === 'WAITING_FOR_REMOTE_KVS' ||

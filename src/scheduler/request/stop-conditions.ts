@@ -2,10 +2,11 @@ import { FinishCode } from './status.js';
 
 /** When a request ends; in a session, when the answer to one chunk ends. */
 export interface StopConditions {
-  /** Most tokens to generate, at least 1. */
+  /** The maximum number of tokens to generate, at least 1. */
   maxTokens: number;
   /**
-   * Tokens that must be generated before anything stops the request. The model's length stops it all the same, with
+   * Tokens that must be generated before anything stops the request. The model's length still stops
+   * it, with
    * `length`. Default 0.
    */
   minTokens?: number;
@@ -22,7 +23,7 @@ export interface ParsedStops extends StopConditions {
   stopTokenIds?: readonly number[];
 }
 
-/** What the configuration and the clock of the scheduler add to a request. */
+/** The limits that the configuration and the clock of the scheduler add to a request. */
 export interface RequestLimits {
   maxModelLen: number;
   /** Known tokens at which a request ends with `length` although it has not generated `minTokens`. */
@@ -30,7 +31,7 @@ export interface RequestLimits {
   now: number;
 }
 
-/** The fields of a `Request` that say when it ends. */
+/** The fields of a `Request` that decide when it ends. */
 export interface StopFields {
   readonly numPromptTokens: number;
   readonly numTokens: number;
@@ -47,7 +48,7 @@ export interface StopFields {
   firstTokenAt: number;
 }
 
-/** Sets the stop conditions of a request. Their counts start behind its present prompt tokens. */
+/** Sets the stop conditions of a request. Their counts start after its present prompt tokens. */
 export function setStops(request: StopFields, stops: ParsedStops, limits: RequestLimits): void {
   const numPrompt = request.numPromptTokens;
   request.eosTokenId = stops.ignoreEos === true || stops.eosTokenId === undefined ? -1 : stops.eosTokenId;

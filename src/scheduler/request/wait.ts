@@ -1,7 +1,7 @@
 import type { RequestStatus } from './status.js';
 
 /**
- * What an unfinished request that does not run waits for.
+ * The event that an unfinished request which does not run waits for.
  *
  * - `admission`: blocks, a row, tokens of the budget, a place in `running`, or the end of a pause.
  * - `resumption`: the same, after a preemption.
@@ -10,7 +10,8 @@ import type { RequestStatus } from './status.js';
  * - `streaming-input`: the next chunk of its session.
  * - `connector`: its connector, which cannot say yet what it can load.
  * - `remote-kv`: a load.
- * - `chunk`: a borrowing adapter, which says that its next chunk has not come; it may stand among the running ones.
+ * - `chunk`: a borrowing adapter, whose next chunk has not come; the request may be among the
+ *   running ones.
  */
 export type WaitReason =
   | 'admission'
@@ -22,7 +23,7 @@ export type WaitReason =
   | 'remote-kv'
   | 'chunk';
 
-/** The fields of a `Request` that say what it waits for. */
+/** The fields of a `Request` that decide its wait reason. */
 interface WaitFields {
   readonly status: RequestStatus;
   readonly asksLater: boolean;
@@ -30,8 +31,8 @@ interface WaitFields {
 }
 
 /**
- * What a request waits for; null while it runs and after it has finished. It is derived from the status, so it cannot
- * contradict what the scheduler does.
+ * The wait reason of a request; null while it runs and after it has finished. It is derived from
+ * the status, so it cannot contradict the scheduler's behaviour.
  */
 export function waitReason(request: WaitFields): WaitReason | null {
   switch (request.status) {
@@ -58,8 +59,8 @@ function queueReason({ status, asksLater, waitsForAdapter }: WaitFields): WaitRe
 }
 
 /**
- * How long requests may wait, in milliseconds of the scheduler's clock; 0 = for ever. But for `reclaim`, a request
- * whose time is over ends with `error`, when the next step is scheduled.
+ * How long requests may wait, in milliseconds of the scheduler's clock; 0 = for ever. Except with
+ * `reclaim`, a request whose time is over ends with `error`, when the next step is scheduled.
  */
 export interface Deadlines {
   /**
@@ -79,14 +80,14 @@ export interface Deadlines {
    */
   load: number;
   /**
-   * For whatever still uses the blocks of a finished request. When it is over the blocks are quarantined. It must be
-   * longer than a peer may be silent: a report that the peer is alive (`ConnectorOutput.renewed`) starts it anew.
-   * Default 60,000.
+   * For any remaining use of the blocks of a finished request. When it is over the blocks are
+   * quarantined. It must be longer than a peer may be silent: a report that the peer is alive
+   * (`ConnectorOutput.renewed`) restarts it. Default 60,000.
    */
   reclaim: number;
 }
 
-/** The deadlines of a scheduler that is given none. */
+/** The deadlines of a scheduler that was given none. */
 export const DEFAULT_DEADLINES: Readonly<Deadlines> = Object.freeze({
   queue: 0,
   streamingInput: 600_000,

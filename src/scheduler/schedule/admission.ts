@@ -5,18 +5,20 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * The prefix that a request need not compute: blocks of the local prefix cache, and behind them the tokens that the
- * connector can load.
+ * The prefix that a request need not compute: blocks of the local prefix cache, and after them the
+ * tokens that the connector can load.
  */
 export interface Prefix {
   readonly request: Request;
   /** The request has no computed tokens, so prefix cache and connector were asked. */
   readonly fresh: boolean;
-  /** Leading blocks that the prefix cache has, of the tokens of a block hash (`KvGroups.hashBlockSize`). */
+  /**
+   * Leading blocks found in the prefix cache, counted in blocks of one block hash (`hashBlockSize`).
+   */
   readonly numHits: number;
-  /** Blocks that the request holds already. */
+  /** Blocks that the request already holds. */
   readonly numHeld: number;
-  /** Tokens that the connector can load behind the local blocks. */
+  /** Tokens that the connector can load after the local blocks. */
   readonly external: ParsedMatch;
 }
 
@@ -29,8 +31,9 @@ export function computedAtAdmission(
 }
 
 /**
- * Number of leading blocks that the prefix cache has for a request (vLLM `get_computed_blocks`). The block of the last
- * token never counts: one token must be computed to sample from.
+ * The number of leading blocks that the prefix cache has for a request (vLLM
+ * `get_computed_blocks`). The block of the last token never counts, because one token must be
+ * computed to sample from.
  */
 export function matchPrefix(s: SchedulerState, request: Request): number {
   const { enablePrefixCaching, kvGroups } = s.config;
@@ -55,7 +58,7 @@ export function tokensToCompute(config: RuledConfig, missing: number, budget: nu
 }
 
 /**
- * Tokens that the row of a request needs slots for at its admission.
+ * The number of tokens that the row of a request needs slots for at its admission.
  * @param computed tokens of the request that are computed once the step was executed
  */
 export function tokensToHold(s: SchedulerState, prefix: LookaheadCase, computed: number): number {
@@ -65,8 +68,9 @@ export function tokensToHold(s: SchedulerState, prefix: LookaheadCase, computed:
 type LookaheadCase = Pick<Prefix, 'fresh' | 'external'>;
 
 /**
- * Slots for drafts that an admission takes beyond the tokens of the step; see the rule `admissionLookahead`. Fewer where the pool can never
- * hold more: otherwise a lone request that just fits would wait for ever.
+ * Slots for drafts that an admission takes beyond the tokens of the step; see the rule
+ * `admissionLookahead`. There are fewer if the pool can never hold more: otherwise a lone request
+ * that just fits would wait for ever.
  * @param computed tokens of the request that are computed once the step was executed
  */
 export function lookaheadAtAdmission(
@@ -78,7 +82,7 @@ export function lookaheadAtAdmission(
   return Math.min(lookahead, Math.max(slotLimit - computed, 0));
 }
 
-/** Blocks that an admission leaves free for those that run; see the rule `watermark`. */
+/** Blocks that an admission leaves free for running requests; see the rule `watermark`. */
 export function blocksToSpare({ queues, watermarkBlocks }: SchedulerState): number {
   return queues.running.length + queues.numLentRunning > 0 ? watermarkBlocks : 0;
 }
@@ -96,9 +100,9 @@ export function tokensToReserve(s: SchedulerState, { numTokens }: Request): numb
 }
 
 /**
- * Blocks that must be free for a request to be admitted by a step with its whole token budget left: the blocks that the
- * request needs, less those that it holds and less its cached blocks that other requests hold. The connector is not
- * asked what it could load.
+ * Blocks that must be free for a request to be admitted by a step with its whole token budget left.
+ * They are the blocks that the request needs, minus those that it holds and minus its cached blocks
+ * that other requests hold. The connector is not asked what it could load.
  * @returns by KV cache group; null: it hits a state that the last step makes, and waits for it
  */
 export function freeBlocksToAdmit(s: SchedulerState, request: Request): ArrayLike<number> | null {

@@ -2,9 +2,10 @@ import type { Plan } from '../plan/plan.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Notes that the plan's requests were scheduled (vLLM `_update_after_schedule`). With `pipelineDepth` > 1 every entry
- * that will bring a token gets output placeholders, for the token and for its drafts, so that the next step can be
- * planned before this one has ended (vLLM AsyncScheduler). At depth 1 the drafts of every entry are used up.
+ * Notes that the plan's requests were scheduled (vLLM `_update_after_schedule`). With
+ * `pipelineDepth` > 1 every entry that will produce a token gets output placeholders, for the token
+ * and for its drafts. The next step can then be planned before this one has ended (vLLM
+ * AsyncScheduler). At depth 1 the drafts of every entry are used up.
  */
 export function advance(s: SchedulerState, plan: Plan): void {
   const { step, slots, numRequests, needsAllTokens } = plan;
@@ -20,12 +21,12 @@ export function advance(s: SchedulerState, plan: Plan): void {
   if (s.pipelined || s.maxDrafts > 0) expectOutputs(s, plan);
 }
 
-/** Notes which requests have tokens left to compute behind this step. */
+/** Notes which requests have tokens left to compute after this step. */
 function notePrefills({ prefills }: SchedulerState, { requests, numRequests, numSteady }: Plan): void {
   for (let i = numSteady; i < numRequests; i++) {
     const request = requests[i];
     request.isPrefilling = request.numComputedTokens < request.numTokens + request.numOutputPlaceholders;
-    // To ask the set about each request of each step would cost as much as a quarter of the step.
+    // Looking up each request of each step in the set would cost a quarter of the step.
     if (request.isPrefilling || !request.mayReserve) continue;
     request.mayReserve = false;
     prefills.delete(request);

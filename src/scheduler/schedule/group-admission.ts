@@ -13,7 +13,7 @@ import { computedAtAdmission, lookaheadAtAdmission, type Prefix } from './admiss
  * @param numNew tokens to compute in this step
  * @param reserved tokens for which there must be free blocks, though fewer are taken
  * @param spare blocks that stay free
- * @param kept blocks that stay free beside those that are taken
+ * @param kept blocks that stay free in addition to those that are taken
  * @returns as `NativeCore.admit`
  */
 export function takeGroups(
@@ -44,9 +44,10 @@ export function takeGroups(
 }
 
 /**
- * Whether what a connector could load is refused. Where steps end at the end of a block vLLM of May fails an assertion of external tokens; see the
- * rule `stateLoads`. And the last token of a request is always computed: who brings all tokens need not bring what that one needs, with
- * the deviation `refuseWholeMatches`.
+ * Whether a connector's match is refused. There are two cases. If steps end at the end of a block,
+ * vLLM of May fails an assertion about external tokens; see the rule `stateLoads`. The second case
+ * needs the deviation `refuseWholeMatches`. The last token of a request is always computed, but a
+ * match of all tokens need not bring the KV that the last token needs.
  */
 export function refusesMatch(
   { config: { kvGroups, deviations, stateLoads } }: SchedulerState,
@@ -62,7 +63,10 @@ export function refusesMatch(
   return kvGroups.list.some(needsMore);
 }
 
-/** Notes the places of an entry's rows in all groups, which the admission has left in the control words. */
+/**
+ * Notes the places of an entry's rows in all groups, which the admission has left in the control
+ * words.
+ */
 export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at: number): void {
   for (const [g, group] of plan.groups.entries()) {
     group.numBlocks[at] = control[Control.groupBlocks + g];
@@ -72,7 +76,8 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
 }
 
 /**
- * Tokens that a request computes in a step where steps must end at the end of a block, so that there is a state to keep (vLLM
+ * Tokens that a request computes in a step that must end at the end of a block, so that a state can
+ * be kept (vLLM
  * `_mamba_block_aligned_split`, as of May 2026 without the deviation `wholeStates`).
  * @param known tokens that the request has, with those that steps in flight bring. At `pipelineDepth` 3 steps from before a preemption
  * may bring some too, so that a resumed request has several to compute.
@@ -95,7 +100,8 @@ export function alignedTokens(
   const end = s.dropLastHit ? Math.max(wholeBlocks - blockSize, 0) : wholeBlocks;
   if (deviations.wholeStates)
     return Math.max(endOfWhole(s, request, computed, computed + numNew, end, promptEnd) - computed, 0);
-  // A step that begins inside a block ends where its block ends, or there is a wrong state to find there, or none: so the next chunk of a session.
+  // A step that begins inside a block ends where its block ends, because otherwise a wrong state
+  // could be found there, or none. This applies to the next chunk of a session.
   if (session !== null && computed % blockSize > 0)
     return Math.min(numNew, blockSize - (computed % blockSize));
   if (computed + numNew < end) return numNew - (numNew % blockSize);
@@ -103,9 +109,10 @@ export function alignedTokens(
 }
 
 /**
- * Where a step ends of which every block has its state: a step that stays in the prompt ends with a block. It stops at the first of these that it
- * would pass: the end of the block that it begins in, the last end of a block that can be found, and that in front of the place where the prompt
- * parts from one before it.
+ * The end of a step if every block must have its state: a step that stays in the prompt ends with a
+ * block. It stops at the first of these places that it would pass: the end of the block that it
+ * begins in; the last block end that can be found; the last block end before the prompt diverges
+ * from an earlier one.
  * @param from tokens that are computed before the step
  * @param until where it could end
  * @param lastFound the last end of a block that can be found
@@ -124,7 +131,7 @@ function endOfWhole(
   let end = until;
   if (until < promptEnd) {
     const aligned = until - (until % blockSize);
-    // A block that no step can compute as a whole is computed in pieces.
+    // A block that no step can compute completely is computed in pieces.
     if (aligned > from || blockSize <= stepLimit) end = aligned;
   }
   if (begun > 0) end = Math.min(end, from - begun + blockSize);

@@ -9,7 +9,7 @@ import type { RequestQueue } from '../state/request-queue.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Passes over, ends or promotes requests at the head of the line until the head is one that can be admitted.
+ * Passes over, ends or promotes requests at the head of the line until the head can be admitted.
  * @returns the queue whose head that request is; null if this step admits no more requests
  */
 export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): RequestQueue | null {
@@ -38,14 +38,15 @@ export function nextInLine(s: SchedulerState, plan: Plan, tokenBudget: number): 
   return null;
 }
 
-/** Requests that may still be admitted by `maxNumSeqs`; see the rule `sessionSeats`. */
+/** The number of requests that `maxNumSeqs` still allows; see the rule `sessionSeats`. */
 export function freeSeats({ queues, config }: SchedulerState): number {
   const idle = config.sessionSeats === 'withIdle' ? queues.idle.size : 0;
   return config.maxNumSeqs - queues.numLentRunning - queues.running.length - idle;
 }
 
 /**
- * Whether a request must wait for outputs that steps in flight still bring: it was preempted since they were scheduled (`preemptedOutputs`).
+ * Whether a request must wait for outputs of steps in flight, because it was preempted since they
+ * were scheduled (`preemptedOutputs`).
  */
 export function awaitsOutputs({ inFlight, config }: SchedulerState, request: Request): boolean {
   if (config.preemptedOutputs !== 'await' || request.numPreemptions === 0) return false;
@@ -61,16 +62,16 @@ export function outgrows(s: SchedulerState, request: Request): boolean {
 }
 
 /**
- * Whether a session has so many tokens that no output for its next chunk fits into the model. `add` refuses such a
- * prompt.
+ * Whether a session has so many tokens that no output for its next chunk fits into the model. `add`
+ * refuses such a prompt.
  */
 function isFull({ config }: SchedulerState, { session, numTokens }: Request): boolean {
   return session !== null && config.deviations.refuseUnfit && numTokens >= config.maxModelLen;
 }
 
 /**
- * Ends the wait of a blocked request if what it waited for has come; it may then be admitted in the same pass. A
- * session that waits for input stands in no queue of this pass.
+ * Ends the wait of a blocked request if the awaited event has happened; it may then be admitted in
+ * the same pass. A session that waits for input is in no queue of this pass.
  * @returns false if the request is still blocked, or ended because its grammar failed
  */
 function promote(s: SchedulerState, request: Request): boolean {
@@ -88,9 +89,9 @@ export function tokensLeft({ config }: SchedulerState, plan: Plan, tokenBudget: 
 }
 
 /**
- * Ends with `length` a request that has outgrown the pool or the model, as soon as no step in flight can still bring
- * tokens for it; with `error` if a borrowing adapter has failed it in this very plan. Its terminal row goes out with
- * the next update.
+ * Ends with `length` a request that has outgrown the pool or the model, as soon as no step in
+ * flight can still produce tokens for it; with `error` if a borrowing adapter has failed it in this
+ * very plan. Its terminal row is published with the next update.
  * @returns whether it ended now
  */
 export function endOutgrown(s: SchedulerState, request: Request): boolean {

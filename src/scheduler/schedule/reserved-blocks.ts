@@ -3,8 +3,8 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Blocks that the prompts under way still need, or all blocks if they need more than there are, so that an asynchronous load is admitted only
- * beside them (the rule `loadReservation`).
+ * Blocks that the prompts in progress still need, or all blocks if they need more than there are.
+ * An asynchronous load is admitted only beside them (the rule `loadReservation`).
  * @param asking the request that is to load; see the deviation `reserveForHolders`
  */
 export function reservedBlocks(s: SchedulerState, asking: Request): number {

@@ -15,11 +15,11 @@ import { endOutgrown, tokensLeft } from './line.js';
 /** More tokens than any request has; a small integer, so that the loops stay in small-integer arithmetic. */
 const MAX_TOKENS = 2 ** 30;
 
-/** Returned by `takeFromOthers` in place of a count: the needy request itself was preempted. */
+/** Returned by `takeFromOthers` instead of a count: the needy request itself was preempted. */
 export const ITSELF = -1;
 /**
- * Returned by `takeFromOthers`: no request has blocks to give, so none was preempted. The needy request has no entry in
- * this step and goes on running.
+ * Returned by `takeFromOthers`: no request has blocks to give, so none was preempted. The needy
+ * request has no entry in this step and keeps running.
  */
 export const NOBODY = -2;
 
@@ -57,8 +57,8 @@ export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 }
 
 /**
- * Index in `running` at which the pass goes on behind a request for which room was made.
- * @param index where the request stood before room was made
+ * Index in `running` at which the pass continues after a request for which room was made.
+ * @param index the request's index before room was made
  * @param entriesBack number of victims that left the plan, or `NOBODY`
  */
 export function indexBehind(s: SchedulerState, request: Request, index: number, entriesBack: number): number {
@@ -68,10 +68,10 @@ export function indexBehind(s: SchedulerState, request: Request, index: number, 
 }
 
 /**
- * Plans running requests from index `from` on, until the budget is used up. This is the inner loop of every step:
- * columns and limits stand in locals, and all numbers are small integers.
+ * Plans running requests from index `from` on, until the budget is used up. This is the inner loop
+ * of every step: columns and limits are in locals, and all numbers are small integers.
  * @param tokenBudget tokens that the first of them may get, see `tokensLeft`
- * @returns index behind the last request that was looked at
+ * @returns index after the last request that was considered
  */
 export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget: number): number {
   const { running } = s.queues;
@@ -91,7 +91,7 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
   let i = from | 0;
   for (; i < running.length && budget > 0; i++) {
     const request = running[i];
-    // Of requests behind a steady decode these are the counts themselves.
+    // For requests after a steady decode these are the counts themselves.
     const computed = request.computedBase;
     const placeholders = pipelined ? request.placeholdersBase : 0;
     const known = request.tokensBase + placeholders;
@@ -106,12 +106,13 @@ export function planRun(s: SchedulerState, plan: Plan, from: number, tokenBudget
     if (aligns && numNew > 0) numNew = alignedTokens(s, request, known, computed, numNew);
     if (numNew <= 0) {
       if (!ends || computed < slotLimit) continue;
-      // Whoever is told of the end may ask how much of the requests before it is settled.
+      // A callback about the end may ask how much of the preceding requests is settled.
       plan.numRequests = at;
       if (endOutgrown(s, request)) i--;
       continue;
     }
-    // In steady decode the same request stands here already, and storing an object costs more than comparing one.
+    // In steady decode the same request is here already, and storing an object costs more than
+    // comparing one.
     if (requests[at] !== request) requests[at] = request;
     kinds[at] = kind;
     slots[at] = request.slot;
@@ -160,7 +161,7 @@ function makeRoom(s: SchedulerState, plan: Plan, request: Request, numScheduled:
 }
 
 /**
- * Appends to the plan an entry that found no blocks, with the tokens and drafts that it had.
+ * Appends to the plan an entry that found no blocks, with its former tokens and drafts.
  * @returns index of the entry
  */
 export function planAgain(
@@ -176,8 +177,9 @@ export function planAgain(
 }
 
 /**
- * Frees blocks for a running request that found none: takes them from one request that does not run, or else preempts
- * one victim. The victim is the last admitted (policy `fcfs`), or the worst by priority and arrival time (policy
+ * Frees blocks for a running request that found none: reclaims them from one request that does not
+ * run, or else preempts one victim. The victim is the last admitted (policy `fcfs`), or the worst
+ * by priority and arrival time (policy
  * `priority`; for ties see the deviation `victimTies`).
  * @returns number of entries that left the plan with the victim, 0 or 1; or `ITSELF`, or `NOBODY`
  */
@@ -210,7 +212,10 @@ function run(s: SchedulerState, plan: Plan, from: number): number {
   return count;
 }
 
-/** Keeps what entries from index `from` on let go in this step, as far as transfers use their blocks. */
+/**
+ * Keeps the blocks that entries from index `from` on drop in this step, as far as transfers use
+ * them.
+ */
 function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
   for (const request of s.usedRequests) {
     const at = plan.indexOf(request);
@@ -221,8 +226,8 @@ function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
 }
 
 /**
- * Takes blocks for one entry. Near the end of what the pool can ever hold, fewer lookahead slots are taken, so that a
- * lone request can use the last slot.
+ * Takes blocks for one entry. Near the maximum that the pool can hold, fewer lookahead slots are
+ * taken, so that a lone request can use the last slot.
  * @returns false if there are not enough free blocks
  */
 function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
@@ -240,7 +245,7 @@ function takeBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   return true;
 }
 
-/** As `takeBlocks` near the end of the pool, with KV cache groups. */
+/** Like `takeBlocks` near the end of the pool, with KV cache groups. */
 function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
   const { slot, numPromptTokens: prompt } = plan.requests[at];
   const before = plan.numComputedTokens[at];
@@ -260,8 +265,8 @@ function takeLastBlocks(s: SchedulerState, plan: Plan, at: number): boolean {
 }
 
 /**
- * Chooses the victim of a preemption. A request is left alone if a transfer uses its blocks, or if all its blocks are
- * pinned: its preemption would free no block (vLLM #49675).
+ * Chooses the victim of a preemption. A request is skipped if a transfer uses its blocks, or if all
+ * its blocks are pinned: its preemption would free no block (vLLM #49675).
  * @returns null if no running request has blocks to give
  */
 function chooseVictim(s: SchedulerState): Request | null {
@@ -289,7 +294,10 @@ function worstOf(s: SchedulerState, candidates: readonly Request[]): Request {
   return worst;
 }
 
-/** Takes the hashes of the chunk that a victim was scheduled for in this very step: no step will compute that chunk. */
+/**
+ * Removes the hashes of the chunk for which a victim was scheduled in this very step, because no
+ * step will compute that chunk.
+ */
 function unschedule(s: SchedulerState, plan: Plan, entry: number, victim: Request): void {
   if (!s.config.deviations.evictUnscheduled) return;
   forgetRow(s, victim.slot, plan.numComputedTokens[entry]);

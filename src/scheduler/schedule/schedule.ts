@@ -69,7 +69,8 @@ export function mayAdmit(s: SchedulerState, plan: Plan): boolean {
 
 /**
  * Completes a plan that has all its entries, and submits it to the native core.
- * @param commonPrefix number of leading blocks that all running requests share; -1 = to be looked up
+ * @param commonPrefix number of leading blocks that all running requests share; -1 = must be looked
+ * up
  */
 export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number): void {
   if (s.config.kvGroups !== null) endGroups(s, plan, commonPrefix >= 0);
@@ -101,14 +102,17 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
   }
 }
 
-/** Those that a forced reset has preempted stand before those of this step. */
+/** Lists requests that a forced reset has preempted before those of this step. */
 function noteResetVictims(s: SchedulerState, plan: Plan): void {
   plan.preempted = [...s.resetVictims.map(({ id }) => id), ...plan.preempted];
   plan.preemptedHandles = [...s.resetVictims.map(({ handle }) => handle), ...plan.preemptedHandles];
   s.resetVictims = [];
 }
 
-/** What a plan with KV cache groups has besides. @param knowsPrefixes see `noteCommonPrefixes` */
+/**
+ * Completes the additional fields of a plan with KV cache groups. @param knowsPrefixes see
+ * `noteCommonPrefixes`
+ */
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
@@ -118,7 +122,7 @@ function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void 
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
-/** Leaves out what asynchronous loads of this step fill, with the deviation `zeroUnloaded`. */
+/** Removes blocks that asynchronous loads of this step fill, with the deviation `zeroUnloaded`. */
 function withoutLoaded({ config }: SchedulerState, { loadedBlocks }: Plan, zeroed: Int32Array): Int32Array {
   if (zeroed.length === 0 || loadedBlocks.length === 0 || !config.deviations.zeroUnloaded) return zeroed;
   const loaded = new Set(loadedBlocks.flatMap((blocks) => [...blocks]));
@@ -137,7 +141,7 @@ function noteDropped(s: SchedulerState, plan: Plan, letGo: Int32Array | null): v
   s.droppedAtEnd = [];
 }
 
-/** No step in flight may have read what plans let go before the oldest of them was made. */
+/** No step in flight may have read blocks that plans dropped before the oldest step was planned. */
 function forgetLetGo({ inFlight, letGoBetween }: SchedulerState): void {
   while (letGoBetween.length > 0 && (inFlight.length === 0 || letGoBetween[0].step < inFlight[0].step))
     letGoBetween.shift();
@@ -170,8 +174,8 @@ function reportBlocks(s: SchedulerState, plan: Plan): void {
 }
 
 /**
- * Asks the connector for the plan's metadata, if there is one. Blocks that the connector pins or unpins meanwhile count for
- * this plan.
+ * Asks the connector for the plan's metadata, if there is one. Blocks that the connector pins or
+ * unpins meanwhile count for this plan.
  */
 export function askConnector(s: SchedulerState, plan: Plan): void {
   const { connector } = s;
@@ -185,7 +189,10 @@ export function askConnector(s: SchedulerState, plan: Plan): void {
   s.blocksMoved ||= moved;
 }
 
-/** Whether the connector's workers are told which blocks a plan takes. With `own` blocks of a running request change hands where a window leaves them. */
+/**
+ * Whether the connector's workers receive the blocks that a plan takes. With `own`, blocks of a
+ * running request change owners when they leave a window.
+ */
 function isTold({ config }: SchedulerState, { protection }: AskedConnector): boolean {
   return protection.includes('fence') || (config.kvGroups !== null && protection.includes('own'));
 }
@@ -241,8 +248,9 @@ function attachMetadata(s: SchedulerState, plan: Plan, connector: AskedConnector
 }
 
 /**
- * Ids of the blocks that the plan took from the pool: for its entries, for its loads, and those that it zeroes for a request that lost
- * them again in the same step, as where its connector failed.
+ * Ids of the blocks that the plan took from the pool: for its entries, and for its loads. Also
+ * included are blocks that it zeroes for a request that lost them again in the same step, for
+ * instance because its connector failed.
  */
 function takenBy(s: SchedulerState, plan: Plan): Int32Array {
   const taken: number[] = [];

@@ -21,14 +21,17 @@ import {
   tokensToReserve,
 } from './admission.js';
 import { alignedTokens, noteGroups, refusesMatch, takeGroups } from './group-admission.js';
-import { nextInLine, tokensLeft } from './line.js';
+import { endOutgrown, nextInLine, tokensLeft } from './line.js';
 import { draftsToPad, padEntry } from './padding.js';
 import { reservedBlocks } from './reserved-blocks.js';
 
 /** Returned by `NativeCore.admit` when there is no free row. */
 const NO_FREE_ROW = -2;
 
-/** With the deviation `limitLoadRetries`: after so many failed loads a request computes by itself. */
+/**
+ * With the deviation `limitLoadRetries`: the number of failed loads after which a request computes
+ * by itself.
+ */
 const MAX_FAILED_LOADS = 3;
 
 /**
@@ -54,7 +57,7 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
  * of a single token, which would be loaded again for ever.
  */
 export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
-  // Reports could not tell two loads of one request apart that are under way at a time.
+  // Reports could not distinguish two simultaneous loads of one request.
   if (connector === null || request.outstanding?.hasPeer('load', undefined)) return false;
   if (!config.deviations.limitLoadRetries) return true;
   // The last token of a request is always computed, so loading a single token saves nothing.
@@ -62,10 +65,10 @@ export function asksConnector({ connector, config }: SchedulerState, request: Re
 }
 
 /**
- * Looks up the prefix of the request at the head of a queue: in the local prefix cache, and behind that in the
- * connector.
- * @returns null if the connector cannot say yet, so that the request is passed over; or if the connector failed, so
- * that the request ended
+ * Looks up the prefix of the request at the head of a queue: in the local prefix cache, and after
+ * that in the connector.
+ * @returns null if the connector cannot say yet, so that the request is passed over; or if the
+ * connector failed, so that the request ended
  */
 export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | null {
   const request = queue.peek() as Request;
@@ -92,16 +95,18 @@ export function findPrefix(s: SchedulerState, queue: RequestQueue): Prefix | nul
     s.counters.refusedMatches++;
     return local;
   }
-  // The last token has to be computed. Behind an asynchronous load it is left out when that has ended.
+  // The last token has to be computed. After an asynchronous load it is left out when the load has
+  // ended.
   const isWhole = !external.async && numLocal + numExternal === request.numTokens;
   return { ...local, external: isWhole ? { ...external, numTokens: numExternal - 1 } : external };
 }
 
 /**
- * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose prefix must be loaded
- * first waits for its load instead.
+ * Admits one request: takes its row and its blocks, and enters it into the plan. A request whose
+ * prefix must be loaded first waits for its load instead.
  * @param budget tokens that are left to the step
- * @returns false if the request does not fit; then it stays in its queue, as it does where its prefix has to be looked up again
+ * @returns false if the request does not fit. It then stays in its queue, as it does if its prefix
+ * has to be looked up again
  */
 function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefix, budget: number): boolean {
   const { config } = s;
@@ -112,14 +117,14 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   if (numDrafts > 0 && (1 + numDrafts > budget || computed + 1 + numDrafts > config.maxModelLen))
     return false;
   let numNew = external.async ? 0 : tokensToCompute(config, missing + numDrafts, budget);
-  if (numNew < 0) return false;
+  if (numNew < 0) return endUndivided(s, request, missing);
   if (s.groups.alignsSteps) numNew = alignedTokens(s, request, request.numTokens, computed, numNew);
   if (numNew < 1 + numDrafts && config.deviations.padWholeRows) numDrafts = 0;
   if (numDrafts === 0) numNew = Math.min(numNew, missing);
-  if (numNew === 0 && config.kvGroups !== null && !external.async) return false;
+  if (numNew === 0 && config.kvGroups !== null && !external.async) return endUndivided(s, request, missing);
   const needed = tokensToHold(s, prefix, computed + numNew);
   const reserved = tokensToReserve(s, request);
-  // Blocks that are still to be loaded must not get into the prefix cache.
+  // Blocks that are still to be loaded must not enter the prefix cache.
   const publishes = config.enablePrefixCaching && !external.async;
   const publishTo = publishes ? Math.min(computed + numNew, request.numTokens) : 0;
   const spare = blocksToSpare(s);
@@ -132,7 +137,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
   };
   let row = take();
   while (row < 0 && findRoom(s, plan, request, row === NO_FREE_ROW)) {
-    // Who gave its blocks may have made more of the prefix known. The hits of all groups are taken as they are found, so it is looked up again.
+    // The request that freed its blocks may have made more of the prefix known. All groups use the
+    // hits as they are found, so the prefix is looked up again.
     if (config.kvGroups !== null && fresh && matchPrefix(s, request) !== numHits) return true;
     row = take();
   }
@@ -140,7 +146,8 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
     if (row === NO_FREE_ROW) s.counters.rowStalls++;
     return reclaimOwn(s, plan, request);
   }
-  // A session may hold more blocks than it needs now: tokens behind the stop of its last answer had blocks too.
+  // A session may hold more blocks than it needs now, because tokens after the stop of its last
+  // answer had blocks too.
   const numBlocks =
     fresh && config.kvGroups === null
       ? Math.ceil(needed / config.blockSize)
@@ -151,7 +158,15 @@ function admit(s: SchedulerState, plan: Plan, queue: RequestQueue, prefix: Prefi
 }
 
 /**
- * Takes a row or blocks from a request that does not run, for a request that found none.
+ * Ends a request that has grown, if no step can compute its missing tokens or a part of them.
+ * @returns whether it ended
+ */
+function endUndivided(s: SchedulerState, request: Request, missing: number): boolean {
+  return s.endsOutgrown && missing > s.wholeStepTokens && endOutgrown(s, request);
+}
+
+/**
+ * Reclaims a row or blocks from a request that does not run, for a request that found none.
  * @param lacksRow the request found no row; otherwise it found too few blocks
  * @returns false if no request has any to give
  */
@@ -190,8 +205,8 @@ export function enter(
 }
 
 /**
- * Counts prefix cache lookups, once per admission. vLLM counts again each time that a request is looked up and does not
- * fit.
+ * Counts prefix cache lookups, once per admission. vLLM counts again each time that a request is
+ * looked up and does not fit.
  */
 function countLookup(s: SchedulerState, request: Request, hitTokens: number, externalTokens: number): void {
   const { counters } = s;
@@ -210,7 +225,10 @@ function countLookup(s: SchedulerState, request: Request, hitTokens: number, ext
   }
 }
 
-/** Counts a prompt when its first step is planned. What that step loads is counted when it is over. */
+/**
+ * Counts a prompt when its first step is planned. Tokens that this step loads are counted when it
+ * is over.
+ */
 function countPrompt(
   { counters }: SchedulerState,
   { numPromptTokens, numCachedTokens, numLoadedTokens, numExternalTokens }: Request,

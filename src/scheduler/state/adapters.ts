@@ -18,15 +18,17 @@ export class StepAdapters {
   }
 
   /**
-   * Whether the request's adapter runs in the step of this plan already, or one more adapter may run in it.
+   * Whether the request's adapter already runs in the step of this plan, or one more adapter may
+   * run in it.
    *
-   * vLLM counts the adapters of the plan's entries. A running request may have no entry, because its drafts in flight
-   * may reach the model's length, and have one in a later plan when the drafts were rejected. Then more adapters run
-   * than `max_loras`, and vLLM fails its own assertion (deviation `countIdleAdapters`).
+   * vLLM counts the adapters of the plan's entries. A running request may have no entry, because
+   * its drafts in flight may reach the model's length. It may have an entry in a later plan when
+   * the drafts were rejected. Then more adapters run than `max_loras`, and vLLM fails its own
+   * assertion (deviation `countIdleAdapters`).
    *
-   * A running request that a borrowing adapter took out for this step will run in a later one, beside those that are
-   * admitted now.
-   * @param queues the requests that run, and those that are lent
+   * A running request that a borrowing adapter took out for this step will run in a later step,
+   * together with the requests that are admitted now.
+   * @param queues the running and the lent requests
    */
   fits(plan: Plan, request: Request, { running, lent }: Pick<Queues, 'running' | 'lent'>): boolean {
     const { maxLoras, deviations } = this.#config;

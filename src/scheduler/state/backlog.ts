@@ -1,29 +1,32 @@
 import type { Request } from '../request/request.js';
 
-/** After so many admissions, all admissions so far count half. */
+/** The number of admissions after which all admissions so far count half. */
 const MEMORY = 256;
 
 /**
- * The requests that were added and never admitted to a step: how many they are, their prompt tokens, and how fast
- * such requests are admitted. A request counts until the first plan that it is in, also while its prefix is loaded,
- * or until it ends. A session that began without a prompt counts from its first chunk on. A preempted request that waits again does not count, nor does a session that waits for its second
- * chunk.
+ * The requests that were added and never admitted to a step: their number, their prompt tokens, and
+ * the rate at which such requests are admitted. A request counts until the first plan that it is
+ * in, also while its prefix is loaded, or until it ends. A session that began without a prompt
+ * counts from its first chunk on. A preempted request that waits again does not count, nor does a
+ * session that waits for its second chunk.
  *
- * Invariant: `requests` and `tokens` are the number of requests whose `backlogTokens` is not 0, and the sum of their
+ * Invariant: `requests` and `tokens` are the number of requests whose `backlogTokens` is not 0, and
+ * the sum of their
  * `backlogTokens`.
  */
 export class Backlog {
   /** Requests that were never admitted. */
   requests = 0;
-  /** Prompt tokens of these requests; of a session those of its first chunk. */
+  /** Prompt tokens of these requests; for a session, those of its first chunk. */
   tokens = 0;
   /**
    * Called once each, when the next request leaves the backlog. They are called from inside a step, and must not call
    * the scheduler.
    */
   readonly listeners = new Set<() => void>();
-  // Requests and prompt tokens that were admitted lately, and the milliseconds in which requests waited for that. Time
-  // with an empty queue does not count: it does not show how fast an engine is. All three are halved together.
+  // Requests and prompt tokens that were admitted recently, and the milliseconds in which requests
+  // waited for that. Time with an empty queue does not count, because it does not show how fast an
+  // engine is. All three are halved together.
   #admitted = 0;
   #admittedTokens = 0;
   #waitedMs = 0;
@@ -58,9 +61,9 @@ export class Backlog {
   }
 
   /**
-   * Milliseconds until `requests` requests and `tokens` prompt tokens are admitted, if admissions go on as they did
-   * lately. To be called while requests wait. The time since the last admission counts, so the answer grows while
-   * nothing is admitted.
+   * Milliseconds until `requests` requests and `tokens` prompt tokens are admitted, if admissions
+   * continue at the recent rate. Must be called while requests wait. The time since the last
+   * admission counts, so the result grows while nothing is admitted.
    * @returns null if nothing was admitted yet, or no time has passed
    */
   msToAdmit(requests: number, tokens: number, now: number): number | null {

@@ -3,12 +3,12 @@ import type { Request } from '../request/request.js';
 import { NO_DEADLINE } from '../request/wait.js';
 
 /**
- * The requests that have a deadline, the earliest first. So a step asks only for the earliest one, whatever waits,
- * and a wait that ends early leaves nothing behind. A request has up to three deadlines: that of its present wait,
- * that of its place in the queue, and its own (`timeoutMs`).
+ * The requests that have a deadline, the earliest first. So a step checks only the earliest one,
+ * however many wait, and a wait that ends early leaves nothing behind. A request has up to three
+ * deadlines: that of its present wait, that of its place in the queue, and its own (`timeoutMs`).
  *
- * Invariant: `request.deadline` is the earliest of the three, and the request is in this heap exactly if that is
- * finite.
+ * Invariant: `request.deadline` is the earliest of the three, and the request is in this heap
+ * exactly if that is finite.
  */
 export class DeadlineHeap extends IndexedHeap<Request> {
   get size(): number {
@@ -31,15 +31,15 @@ export class DeadlineHeap extends IndexedHeap<Request> {
     this.#place(request);
   }
 
-  /** Sets when a request has to have left the queue. `NO_DEADLINE`: no limit. */
+  /** Sets the time by which a request must have left the queue. `NO_DEADLINE`: no limit. */
   limitQueue(request: Request, deadline: number): void {
     request.queueDeadline = deadline;
     this.#place(request);
   }
 
   /**
-   * Sets when a request has to end; of a session, when its answer to the present chunk has to. `NO_DEADLINE`: no
-   * limit.
+   * Sets the time by which a request must end; for a session, its answer to the present chunk.
+   * `NO_DEADLINE`: no limit.
    */
   limitWhole(request: Request, deadline: number): void {
     request.wholeDeadline = deadline;

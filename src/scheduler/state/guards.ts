@@ -6,16 +6,18 @@ import type { RequestQueue } from './request-queue.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
- * The guards that this project was founded on: get and skip, realign, sweep, purge. The scheduler's own code gives
- * them nothing to find. They are for events and adapters of others, which finish a request twice, restamp its status,
- * or name a request that is long gone. A guard counts what it finds, so that it does not turn a crash into a silent
- * leak (vllm-omni #3774).
+ * The founding guards of this project: get and skip, realign, sweep, purge. The scheduler's own
+ * code gives them nothing to find. They exist for foreign events and adapters, which finish a
+ * request twice, restamp its status, or name a request that is long gone. A guard counts its
+ * findings, so that it does not turn a crash into a silent leak (vllm-omni #3774).
  */
 
 /**
- * Get and skip: the live or draining request that a handle names. If the handle is stale it is undefined, and an
- * anomaly is counted. A handle names one incarnation: it stays stale when its slot is in use again.
- * @param isRace true: the caller could not know that its request has ended, so that strict mode does not throw
+ * Get and skip: the live or draining request that a handle names. If the handle is stale the result
+ * is undefined, and an anomaly is counted. A handle names one incarnation: it stays stale when its
+ * slot is in use again.
+ * @param isRace true: the caller could not know that its request has ended, so that strict mode
+ * does not throw
  */
 export function getByHandle(s: SchedulerState, handle: number, isRace = false): Request | undefined {
   const request = s.incarnation(handle);
@@ -30,10 +32,10 @@ export function getByHandle(s: SchedulerState, handle: number, isRace = false): 
 }
 
 /**
- * Get and skip for a client that names a request by external id or handle: the unfinished request. If there is none
- * it is undefined, and an anomaly is counted. Strict mode throws only for a handle that was never given out: any
- * other request may have ended while the client spoke. An abort of a finished request is skipped: whatever still uses
- * its blocks owns them (vLLM #25067).
+ * Get and skip for a client that names a request by external id or handle: the unfinished request.
+ * If there is none the result is undefined, and an anomaly is counted. Strict mode throws only for
+ * a handle that was never given out, because any other request may have ended during the client's
+ * call. An abort of a finished request is skipped: the remaining uses own its blocks (vLLM #25067).
  */
 export function getUnfinished(
   s: SchedulerState,
@@ -59,9 +61,9 @@ function wasGivenOut(s: SchedulerState, handle: number): boolean {
 }
 
 /**
- * Get and skip for a chunk or an end marker: the session that still takes it. If there is none it is undefined, and
- * an anomaly is counted. A late event never brings a request back, and a request that was not added as a session
- * never becomes one (vllm-omni #4271).
+ * Get and skip for a chunk or an end marker: the session that still accepts it. If there is none
+ * the result is undefined, and an anomaly is counted. A late event never brings a request back, and
+ * a request that was not added as a session never becomes one (vllm-omni #4271).
  */
 export function getOpenSession(
   s: SchedulerState,
@@ -83,11 +85,11 @@ export function getOpenSession(
 }
 
 /**
- * Realign: makes the status of each target agree with the container that holds it, before the target is finished. An
- * adapter that parks and restores requests restamps statuses; vLLM then searches the wrong queue, and the request
- * stays in `running` for ever. Here requests are removed by membership, so the repair matters only to those who read
- * the status.
- * @returns how many statuses were repaired
+ * Realign: makes the status of each target agree with the container that holds it, before the
+ * target is finished. An adapter that parks and restores requests restamps statuses. vLLM then
+ * searches the wrong queue, and the request stays in `running` for ever. Here requests are removed
+ * by membership, so the repair matters only to readers of the status.
+ * @returns the number of repaired statuses
  */
 export function realignStatuses(s: SchedulerState, targets: Iterable<Request>): number {
   let repaired = 0;
@@ -112,8 +114,9 @@ function isAligned(status: RequestStatus, container: Container, isIdle: boolean)
 }
 
 /**
- * Sweep: after a finish, drops finished and untracked requests from `running`; the others keep their order.
- * @returns how many were dropped
+ * Sweep: after a finish, drops finished and untracked requests from `running`; the others keep
+ * their order.
+ * @returns the number of dropped requests
  */
 export function sweepRunning(s: SchedulerState): number {
   const { running } = s.queues;
@@ -131,11 +134,12 @@ export function sweepRunning(s: SchedulerState): number {
 }
 
 /**
- * Purge: keeps the live requests of a parked queue, in order, and then calls `onPurged` once for each of the others;
- * `onPurged` may park and throw. To be run both when parked requests are processed and when they are restored,
- * because a request can be finished in between. The map of live requests is a required argument, so that no caller
- * can leave it out.
- * @returns how many were purged
+ * Purge: keeps the live requests of a parked queue, in order, and then calls `onPurged` once for
+ * each of the others;
+ * `onPurged` may park and throw. Must be run both when parked requests are processed and when they
+ * are restored, because a request can be finished in between. The map of live requests is a
+ * required argument, so that no caller can omit it.
+ * @returns the number of purged requests
  * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `onPurged` throws
  */
 export function purgeUntracked(
@@ -154,12 +158,13 @@ export function purgeUntracked(
 }
 
 /**
- * Purge at admission: drops a finished or untracked request from a waiting queue (vLLM #52969). @returns whether it
- * did
+ * Purge at admission: drops a finished or untracked request from a waiting queue (vLLM #52969).
+ * @returns whether it was dropped
  */
 export function dropZombie(s: SchedulerState, queue: RequestQueue, request: Request): boolean {
   if (isLive(s.requests, request)) return false;
-  // Foreign code may have cleared `container`, so it is set again from where the request was found.
+  // Foreign code may have cleared `container`, so it is set again from the queue where the request
+  // was found.
   request.container = queue === s.queues.waiting ? 'waiting' : 'skipped';
   s.queues.remove(request);
   s.anomalies.report('purged-untracked', `request ${request.id} (${request.status})`, request);
@@ -167,8 +172,8 @@ export function dropZombie(s: SchedulerState, queue: RequestQueue, request: Requ
 }
 
 /**
- * Purges both waiting queues and the requests that stand apart. Strict mode runs it before a step, which then throws
- * with nothing planned.
+ * Purges both waiting queues and the requests that are set apart. Strict mode runs it before a
+ * step, which then throws with nothing planned.
  */
 export function purgeWaiting(s: SchedulerState): void {
   for (const queue of [s.queues.waiting, s.queues.skipped]) {

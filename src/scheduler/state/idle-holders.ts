@@ -2,9 +2,9 @@ import { IndexedHeap } from '../../base/collections/indexed-heap.js';
 import type { Request } from '../request/request.js';
 
 /**
- * The idle sessions that may have blocks to give, the longest idle first. Whoever needs blocks looks at the first
- * session and takes it out of the heap. So a session that has given its blocks, or cannot give them now, is looked at
- * once, and not at every later need.
+ * The idle sessions that may have blocks to give, the longest idle first. A request that needs
+ * blocks examines the first session and removes it from the heap. So a session that has given its
+ * blocks, or cannot give them now, is examined once, and not at every later need.
  *
  * Invariant: an idle session with blocks that only the session itself uses is in this heap.
  */

@@ -1,10 +1,14 @@
 /**
- * How many pins of the connector each block has. A pinned block is not reused, even when its request gives it back.
+ * The number of the connector's pins on each block. A pinned block is not reused, even when its
+ * request frees it.
  */
 export class PinCounts {
   readonly #counts = new Map<number, number>();
 
-  /** Notes one pin more or less for each of these blocks. The native core has accepted the change before. */
+  /**
+   * Adds one pin to each of these blocks, or removes one. The native core has accepted the change
+   * before.
+   */
   change(blocks: Int32Array, by: 1 | -1): void {
     for (const block of blocks) {
       const count = (this.#counts.get(block) ?? 0) + by;

@@ -4,15 +4,17 @@ import { IdleHolders } from './idle-holders.js';
 import { comesBefore, FcfsQueue, PriorityQueue, type RequestQueue } from './request-queue.js';
 
 /**
- * The containers of unfinished requests, as in vLLM. `waiting` may be admitted. `skipped` waits for something else,
- * or was passed over. `running` is being computed, in order of admission.
+ * The containers of unfinished requests, as in vLLM. Requests in `waiting` may be admitted.
+ * Requests in `skipped` wait for other events, or were passed over. Requests in `running` are being
+ * computed, in order of admission.
  *
- * Sessions that wait for input, requests whose KV is being loaded, and requests that wait until the connector wakes
- * them count as skipped, but stand apart in `idle`, `loading` and `deferred`, so that no step looks at them.
+ * Some requests count as skipped but are set apart, so that no step considers them. `idle` has
+ * sessions that wait for input, and `loading` has requests whose KV is being loaded. `deferred` has
+ * requests that wait until the connector wakes them.
  * `Request.order` keeps their place among the skipped requests.
  *
- * Invariant: `request.container` names the one container that holds the request. Only this class writes it, but for
- * two guards that repair it (`guards.ts`).
+ * Invariant: `request.container` names the one container that holds the request. Only this class
+ * writes it, except for two guards that repair it (`guards.ts`).
  */
 export class Queues {
   readonly waiting: RequestQueue;
@@ -21,7 +23,7 @@ export class Queues {
   readonly running: Request[] = [];
   /** Requests at the head of `running` that decode steadily; see `Steady`, which writes it. */
   numSteady = 0;
-  /** One of these has left its place. */
+  /** Whether one of these has left its place. */
   steadyMoved = false;
   /** Sessions that wait for input, the longest idle first. Their container is `skipped`. */
   readonly idle = new Set<Request>();
@@ -36,9 +38,15 @@ export class Queues {
    * between calls. Their container is `lent`.
    */
   readonly lent = new Map<Request, 'waiting' | 'skipped' | 'running'>();
-  /** Requests of `lent` that came from `running`. They keep their places there, so nobody is admitted for them. */
+  /**
+   * Requests of `lent` that came from `running`. They keep their places there, so no other requests
+   * are admitted for them.
+   */
   numLentRunning = 0;
-  /** Requests that the present admission pass took out of their queues, in order; empty between passes. */
+  /**
+   * Requests that the present admission pass removed from their queues, in order; empty between
+   * passes.
+   */
   readonly passedOver: Request[] = [];
   #lastOrder = 0;
   readonly #byPriority: boolean;
@@ -67,7 +75,7 @@ export class Queues {
     this.skipped.push(request);
   }
 
-  /** Sets a session apart that has nothing to do until its next chunk comes. */
+  /** Sets apart a session that has nothing to do until its next chunk comes. */
   park(request: Request): void {
     request.container = 'skipped';
     request.order = ++this.#lastOrder;
@@ -116,15 +124,18 @@ export class Queues {
   }
 
   /**
-   * Takes the head of a queue out of this admission pass. A skipped request keeps its place; another one comes behind
-   * the skipped.
+   * Removes the head of a queue from this admission pass. A skipped request keeps its place;
+   * another request is placed after the skipped ones.
    */
   passOver(queue: RequestQueue, request: Request): void {
     this.#skip(queue, request);
     this.passedOver.push(request);
   }
 
-  /** Takes the head out of its queue and makes it skipped. A request that was skipped already keeps its place. */
+  /**
+   * Removes the head from its queue and makes it skipped. A request that was skipped already keeps
+   * its place.
+   */
   #skip(queue: RequestQueue, request: Request): void {
     queue.remove(request);
     if (request.container !== 'skipped') request.order = ++this.#lastOrder;
@@ -132,8 +143,8 @@ export class Queues {
   }
 
   /**
-   * Ends an admission pass: the requests that it passed over go in front of those that it did not reach, in their
-   * former order.
+   * Ends an admission pass: the requests that it passed over are placed before those that it did
+   * not reach, in their former order.
    */
   endPass(): void {
     const passedOver = this.passedOver;
@@ -153,8 +164,8 @@ export class Queues {
   }
 
   /**
-   * Puts a lent request back into the container that it came from: in front of the others or behind them, or, if it was
-   * skipped, to its place. Nothing happens if it is not lent.
+   * Puts a lent request back into the container that it came from: before or after the others, or,
+   * if it was skipped, at its place. Nothing happens if it is not lent.
    */
   putBack(request: Request, atFront: boolean): void {
     const from = this.lent.get(request);
@@ -166,18 +177,18 @@ export class Queues {
     else atFront ? this.running.unshift(request) : this.running.push(request);
   }
 
-  /** The container that holds a request; of a lent request the one that it came from. */
+  /** The container that holds a request; for a lent request, the one that it came from. */
   placeOf(request: Request): Container {
     return this.lent.get(request) ?? request.container;
   }
 
-  /** All skipped requests in admission order, those that stand apart included; allocates. */
+  /** All skipped requests in admission order, including those that are set apart; allocates. */
   allSkipped(): Request[] {
     const all = [...this.skipped.toArray(), ...this.idle, ...this.loading, ...this.deferred];
     return all.sort((a, b) => (this.#byPriority ? (comesBefore(a, b) ? -1 : 1) : a.order - b.order));
   }
 
-  /** Skipped requests, those that stand apart included. */
+  /** Skipped requests, including those that are set apart. */
   get numSkipped(): number {
     return this.skipped.length + this.idle.size + this.loading.size + this.deferred.size;
   }
@@ -188,8 +199,8 @@ export class Queues {
   }
 
   /**
-   * The queue whose head is to be admitted next: with `fcfs` the skipped requests first, with `priority` the better
-   * head.
+   * The queue whose head is admitted next: with `fcfs` the skipped requests first, with `priority`
+   * the better head.
    */
   nextQueue(): RequestQueue | null {
     const waiting = this.waiting.peek();
@@ -200,8 +211,8 @@ export class Queues {
   }
 
   /**
-   * How many requests of `line` come before this one, which is in it too. Looks at about `most` requests in each
-   * queue at most.
+   * How many requests of `line` come before this one, which is in it too. Examines at most about
+   * `most` requests in each queue.
    * @returns the number; a lower bound if `isExact` is false
    */
   countAhead(request: Request, most: number): { ahead: number; isExact: boolean } {
@@ -214,8 +225,8 @@ export class Queues {
   }
 
   /**
-   * The requests that may be admitted, in the order in which `nextQueue` comes to them. With `priority` all of them
-   * are sorted.
+   * The requests that may be admitted, in the order in which `nextQueue` reaches them. With
+   * `priority` all of them are sorted.
    */
   *line(): Generator<Request, void> {
     if (this.#byPriority) {
@@ -229,7 +240,7 @@ export class Queues {
     }
   }
 
-  /** Takes a request out of the container that holds it. Nothing happens if none does. */
+  /** Removes a request from the container that holds it. Nothing happens if none does. */
   remove(request: Request): void {
     if (request.container === 'running') {
       const at = this.running.indexOf(request);

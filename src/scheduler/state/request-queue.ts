@@ -23,8 +23,8 @@ export interface RequestQueue {
   /** All requests in admission order; allocates. */
   toArray(): Request[];
   /**
-   * How many requests are in front of a request of this queue; `most` if there are that many or more. Looks at no
-   * more than `most`.
+   * How many requests are before a request of this queue; `most` if there are that many or more.
+   * Examines no more than `most`.
    */
   countAhead(request: Request, most: number): number;
 }
@@ -132,8 +132,8 @@ export class PriorityQueue extends IndexedHeap<Request> implements RequestQueue 
   }
 
   /**
-   * In a heap nothing below an item comes before it. So the search stops at each item that does not come before the
-   * request.
+   * In a heap no item below another comes before it. So the search stops at each item that does not
+   * come before the request.
    */
   countAhead(request: Request, most: number): number {
     const { heap } = this;

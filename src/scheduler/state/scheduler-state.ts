@@ -6,7 +6,13 @@ import { AskedConnector, type ConnectorLog } from '../connector/ask-connector.js
 import type { EventGroup } from '../events/kv-event-words.js';
 import { ToldKvEvents } from '../events/told-kv-events.js';
 import { groupsOf, type KvGroups } from '../options/kv-groups.js';
-import { dropsLastHit, numLookaheadTokens, poolTokens, type RuledConfig } from '../options/options.js';
+import {
+  dropsLastHit,
+  numLookaheadTokens,
+  poolTokens,
+  type RuledConfig,
+  wholeStepTokens,
+} from '../options/options.js';
 import { type LetGo, letGoBy, type StepLetGo } from '../plan/let-go.js';
 import { NEVER, Plan } from '../plan/plan.js';
 import { StepOutputs } from '../plan/step-outputs.js';
@@ -23,11 +29,11 @@ import { PinCounts } from './pin-counts.js';
 import { Queues } from './queues.js';
 
 /**
- * Everything a scheduler knows, shared by the passes that read and write it. It decides nothing.
+ * The whole state of a scheduler, shared by the passes that read and write it. It decides nothing.
  *
- * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it names. `draining`
- * and `quarantined` hold the finished ones whose blocks something still uses, each in one of the two. `bySlot` holds
- * all of them, by slot.
+ * Invariants: `requests` holds exactly the unfinished incarnations, each in the container that it
+ * names. `draining` and `quarantined` hold the finished requests whose blocks are still in use,
+ * each in one of the two. `bySlot` holds all of them, by slot.
  */
 export class SchedulerState {
   readonly config: RuledConfig;
@@ -38,26 +44,32 @@ export class SchedulerState {
   readonly backlog = new Backlog();
   /** Unfinished requests by external id, in the order in which they were added. */
   readonly requests = new Map<string, Request>();
-  /** Finished requests whose blocks are still used by something that is waited for. */
+  /** Finished requests whose blocks are still used by something whose end is awaited. */
   readonly draining = new Set<Request>();
   /** Requests of `draining` that may have a row, in the order in which they finished. */
   readonly drainingRows = new Set<Request>();
-  /** Finished requests whose blocks nobody waits for any more: a use of them was not reported done in time. */
+  /**
+   * Finished requests whose blocks are in use without an awaited end, because a use was not
+   * reported done in time.
+   */
   readonly quarantined = new Set<Request>();
-  /** Handles of requests whose uses a fence has ended: what is still reported of them is late, and no mistake. */
+  /**
+   * Handles of requests whose uses a fence has ended. Further reports about them are late, and not
+   * an error.
+   */
   readonly fenced = new BoundedSet<number>(4096);
   /**
    * The requests that have a `load`: it is under way, or it is done and no step has reached the request since.
    * `queues.loading` has those whose load is under way.
    */
   readonly withLoad = new Set<Request>();
-  /** Every request whose blocks something besides it uses, unfinished ones too. */
+  /** Every request with a use of its blocks besides its own, including unfinished ones. */
   readonly usedRequests = new Set<Request>();
   readonly connector: AskedConnector | null;
   /** The borrowing adapter; null = none. */
   readonly borrower: AskedBorrower | null;
   readonly grammars: AskedGrammars;
-  /** Who is told of the prefix cache; null = nobody. */
+  /** The subscriber of prefix cache changes; null = none. */
   readonly kvEvents: ToldKvEvents | null;
   /** The KV cache groups; without the option `kvGroups` one. */
   readonly groups: KvGroups;
@@ -66,38 +78,53 @@ export class SchedulerState {
   readonly pins = new PinCounts();
   /** Requests whose connector failed when they were added, or that a borrowing adapter failed: the next step ends them. */
   readonly doomed: Request[] = [];
-  /** The incarnation that has each slot now, finished ones that hold blocks included. */
+  /** The incarnation that has each slot now, including finished ones that hold blocks. */
   readonly bySlot: (Request | undefined)[] = [];
   /** The last handle that was given out for each slot. */
   readonly lastHandles: number[] = [];
   /** Plans with tokens that were scheduled and not updated yet, oldest first; at most `pipelineDepth`. */
   readonly inFlight: Plan[] = [];
-  /** The plan that is being made, or whose failures are being taken, so that its tokens are not settled; null = neither. */
+  /**
+   * The plan that is being made, or whose failures are being processed, so that its tokens are not
+   * settled; null = neither.
+   */
   openPlan: Plan | null = null;
   /** The plan objects, one per frame of the exchange buffer. They are reused. */
   readonly plans: readonly Plan[];
   readonly outputs: StepOutputs;
-  /** External ids of the requests that finished since the last plan. An id can stand here twice. */
+  /** External ids of the requests that finished since the last plan. An id can occur twice. */
   finishedIds: string[] = [];
   /** Handles of the same requests, in the same order. */
   finishedHandles: number[] = [];
-  /** With a connector: handles of requests that gave their blocks back since the last plan, and go on. */
+  /**
+   * With a connector: handles of requests that released their blocks since the last plan, and
+   * continue.
+   */
   releasedHandles: number[] = [];
-  /** What plans without tokens let go since the oldest plan in flight was made. */
+  /** Blocks that plans without tokens dropped since the oldest plan in flight was made. */
   readonly letGoBetween: StepLetGo[] = [];
-  /** With protection `own`: blocks that requests let go when they ended, since the last plan; see `Plan.droppedBlocks`. */
+  /**
+   * With protection `own`: blocks that requests dropped when they ended, since the last plan; see
+   * `Plan.droppedBlocks`.
+   */
   droppedAtEnd: number[] = [];
   /** With `preemptedIds` sinceLast: requests that a forced reset has preempted since the last plan. */
   resetVictims: Request[] = [];
-  /** Requests that finished outside an update. Their rows with a finish reason go out with the next update. */
+  /**
+   * Requests that finished outside an update. Their rows with a finish reason are published with
+   * the next update.
+   */
   readonly unreported: Request[] = [];
-  /** Sessions that went on after an answer ended in the last update. */
+  /** Sessions that continued after an answer ended in the last update. */
   readonly continued: Request[] = [];
   /**
    * With `loadReservation` and a connector: the requests that have begun to compute or to load their tokens, and need more blocks for the rest.
    */
   readonly prefills = new Set<Request>();
-  /** With `fenceFrees`: blocks that come back when so many plans with tokens have been updated, oldest first. */
+  /**
+   * With `fenceFrees`: blocks that are freed when a number of plans with tokens has been updated,
+   * oldest first.
+   */
   readonly fencedFrees: { id: string; blocks: Int32Array; after: number }[] = [];
   /** Plans with tokens that were scheduled so far. */
   numScheduledPlans = 0;
@@ -108,8 +135,8 @@ export class SchedulerState {
   /** The requests whose waits have a deadline. */
   readonly deadlines = new DeadlineHeap();
   /**
-   * True: since the last call of `run` blocks were taken, given back or pinned, other than for entries that the plan
-   * got since.
+   * True: since the last call of `run` blocks were taken, freed or pinned, other than for entries
+   * that the plan got since.
    */
   blocksMoved = false;
   /** With `reportBlocks`: blocks that lost their hashes since the last plan. */
@@ -125,33 +152,40 @@ export class SchedulerState {
    * True: steps are pipelined, as in vLLM's AsyncScheduler, and outputs of steps in flight count as placeholders.
    */
   readonly pipelined: boolean;
-  // The deviations that every step asks about: an object of all of them has another shape in each scheduler.
+  // These deviations are fields because every step reads them, and an object of all deviations has
+  // another shape in each scheduler.
   /** The deviation `endOutgrown`. */
   readonly endsOutgrown: boolean;
   /** The deviation `finalTokenDelivery`, with a connector that asks for it. */
   readonly delivers: boolean;
   /** Most draft tokens of a request; 0 without speculative decoding. */
   readonly maxDrafts: number;
-  /** Whether `NativeCore.run` is told what steps in flight compute; see the rule `windowBasis`. */
+  /**
+   * Whether `NativeCore.run` receives the tokens that steps in flight compute; see the rule
+   * `windowBasis`.
+   */
   readonly keepsInFlight: boolean;
   /** See `numLookaheadTokens`. */
   readonly lookahead: number;
   /** Blocks that an admission leaves free while others run; see `watermark`. */
   readonly watermarkBlocks: number;
-  /** Whether anybody needs `Request.isPrefilling`. */
+  /** Whether a rule needs `Request.isPrefilling`. */
   readonly notesPrefills: boolean;
   /** See `dropsLastHit`. */
   readonly dropLastHit: boolean;
   /**
-   * Most tokens that one request can ever have KV slots for: the model's length, or the pool where that is smaller.
+   * The maximum number of tokens that one request can ever have KV slots for: the model's length,
+   * or the pool if that is smaller.
    */
   readonly slotLimit: number;
+  /** See the function of this name. */
+  readonly wholeStepTokens: number;
   /** The step that scheduled each slot last; `NEVER` at first and after a forced preemption. */
   lastSteps: Int32Array = new Int32Array(64);
   /** Draft tokens of each slot; those of slot s start at index s * maxDrafts. */
   drafts: Int32Array = new Int32Array(0);
 
-  /** @param log the log that the answers of grammars and of the connector are written to; null without a log */
+  /** @param log the log for the answers of grammars and of the connector; null without a log */
   constructor(config: RuledConfig, core: Core, log: (GrammarLog & ConnectorLog) | null) {
     this.config = config;
     this.core = core;
@@ -174,6 +208,7 @@ export class SchedulerState {
     this.endsOutgrown = deviations.endOutgrown;
     this.delivers = deviations.finalTokenDelivery && this.connector?.methods.requiresKvDelivery !== undefined;
     this.slotLimit = deviations.endOutgrown ? Math.min(maxModelLen, poolTokens(config)) : maxModelLen;
+    this.wholeStepTokens = wholeStepTokens(config);
     this.queues = new Queues(config.policy);
     this.plans = this.core.frames.map(
       (frame) => new Plan(frame, this.maxDrafts, deviations.skipEndedBitmasks),
@@ -181,7 +216,7 @@ export class SchedulerState {
     this.outputs = new StepOutputs(config.maxNumSeqs);
   }
 
-  /** What the configuration and the clock add to a request that is added now. */
+  /** The limits that the configuration and the clock add to a new request. */
   requestLimits(): RequestLimits {
     const { maxModelLen, deviations } = this.config;
     return {
@@ -208,13 +243,13 @@ export class SchedulerState {
     return true;
   }
 
-  /** What this step and those after it have let go, up to the last one in flight. */
+  /** The blocks that this step and later ones have dropped, up to the last one in flight. */
   letGoSince(step: number): LetGo[] {
     const plans: StepLetGo[] = [...this.inFlight, ...this.letGoBetween];
     return plans.filter((each) => each.step >= step).flatMap(letGoBy);
   }
 
-  /** The plan has tokens: it waits for its update behind those before it. */
+  /** Puts a plan with tokens in flight: it waits for its update after the earlier plans. */
   putInFlight(plan: Plan): void {
     plan.awaitsUpdate = true;
     plan.inFlight = true;
@@ -226,7 +261,7 @@ export class SchedulerState {
   removeFromFlight(plan: Plan): void {
     plan.awaitsUpdate = false;
     plan.inFlight = false;
-    // Of one plan `pop` takes a third of the time.
+    // With only one plan, `pop` takes a third of the time.
     if (this.inFlight.length === 1) this.inFlight.pop();
     else this.inFlight.shift();
   }
@@ -245,7 +280,7 @@ export class SchedulerState {
 
 /** The requests that decode in step, as the passes see them; see `Steady`. */
 export interface SteadyDecode {
-  /** Not 0: requests have stopped with the tokens taken last. */
+  /** Not 0: requests have stopped with the last tokens. */
   readonly stopped: number;
   check(): void;
   plan(plan: Plan): number;
@@ -254,7 +289,7 @@ export interface SteadyDecode {
   dropStopped(): void;
 }
 
-/** What KV cache events say of each group. */
+/** The properties of each group for KV cache events. */
 function eventGroups({ kvGroups, blockSize, kvEvents }: RuledConfig): EventGroup[] {
   if (kvGroups === null) return [{ blockSize, kind: kvEvents?.kind ?? 'full', window: null }];
   return kvGroups.list.map(({ type, blockSize: size, window }) => ({

@@ -4,7 +4,9 @@ import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
-/** Whether the options allow a steady decode: nothing but its end has to be decided for a request that decodes. */
+/**
+ * Whether the options allow a steady decode: for a decoding request, only its end must be decided.
+ */
 export function maySteady(config: RuledConfig): boolean {
   const { numSpeculativeTokens, draftSlots, padDecode, kvGroups, borrower, placement } = config;
   const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode;
@@ -13,7 +15,7 @@ export function maySteady(config: RuledConfig): boolean {
 }
 
 /**
- * Whether a request decodes: one token of it is not computed, and nothing but its end is to be decided.
+ * Whether a request decodes: one token of it is not computed, and only its end must be decided.
  * @param mostTokens known tokens that it must not exceed
  */
 export function mayJoin(
@@ -29,8 +31,9 @@ export function mayJoin(
 }
 
 /**
- * Makes the entries of a request in the plans in flight those of the steady decode of this epoch.
- * @returns false if one does not stand right behind those that are, or brings other than one token; nothing is changed
+ * Makes the entries of a request in the plans in flight part of the steady decode of this epoch.
+ * @returns false if an entry is not directly after the steady ones, or produces a number of tokens
+ * other than one; nothing is changed
  */
 export function joinInFlight(inFlight: readonly Plan[], epoch: number, request: Request): boolean {
   for (const plan of inFlight) {

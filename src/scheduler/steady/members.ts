@@ -1,27 +1,32 @@
 import { EntryKind, type Plan } from '../plan/plan.js';
 import type { Request } from '../request/request.js';
 
-/** The requests that decode in step, as columns: what the rules would find out anew for each of them in each step. */
+/**
+ * The requests that decode in step, as columns. The columns hold the values that the rules would
+ * otherwise compute again for each request in each step.
+ */
 export class Members {
   readonly requests: Request[] = [];
-  /** How many there are: what stands behind them in `requests` and `slots` is left from others. */
+  /**
+   * The number of members. Content after it in `requests` and `slots` is left from earlier members.
+   */
   size = 0;
   /** The slot of each, and the token that ends its text. */
   readonly slots: Int32Array;
   readonly ends: Int32Array;
-  /** By slot: the tick in whose update a rule has to look at it. */
+  /** By slot: the tick in whose update a rule must examine it. */
   dueAt: Int32Array;
-  /** Names the present list; a plan that has its columns remembers it. */
+  /** Names the present list; a plan with its columns remembers it. */
   layout = 1;
 
-  /** @param capacity most members */
+  /** @param capacity the maximum number of members */
   constructor(capacity: number) {
     this.slots = new Int32Array(capacity);
     this.ends = new Int32Array(capacity);
     this.dueAt = new Int32Array(capacity);
   }
 
-  /** Appends a request. @param dueAt the tick in whose update a rule looks at it first */
+  /** Appends a request. @param dueAt the tick in whose update a rule examines it first */
   add(request: Request, dueAt: number): void {
     const { slot } = request;
     if (slot >= this.dueAt.length) this.#grow(slot + 1);
@@ -52,7 +57,7 @@ export class Members {
     this.layout++;
   }
 
-  /** Takes out all. */
+  /** Removes all members. */
   clear(): void {
     this.size = 0;
     this.layout++;
@@ -72,7 +77,7 @@ export class Members {
     plan.steadyLayout = this.layout;
   }
 
-  /** The first tick in whose update a rule has to look at a member; `most` if that is earlier. */
+  /** The first tick in whose update a rule must examine a member; `most` if that is earlier. */
   firstDue(most: number): number {
     const { slots, dueAt, size } = this;
     let first = most;
@@ -80,7 +85,7 @@ export class Members {
     return first;
   }
 
-  /** Moves members to the front. @returns index behind the last one */
+  /** Moves members to the front. @returns index after the last one */
   #move(from: number, until: number, to: number): number {
     const { requests, slots, ends } = this;
     slots.copyWithin(to, from, until);

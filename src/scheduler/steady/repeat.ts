@@ -1,47 +1,61 @@
 import { parseInt32Array } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
+import type { LogWriter } from '../log/log.js';
 import type { Plan } from '../plan/plan.js';
 import type { StepOutputs } from '../plan/step-outputs.js';
 import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
-/** What repeated steps need of the public calls of their scheduler; `SchedulerCalls` has it. */
+const NOBODY: readonly number[] = [];
+
+/** The public calls of the scheduler that repeated steps need; `SchedulerCalls` has them. */
 interface Calls {
   readonly state: SchedulerState;
   readonly gate: { checkFree(): void; during<T>(act: () => T): T; change<T>(act: () => T): T };
   readonly aborts: { readonly size: number };
+  /** The log; null = none is written. */
+  readonly log: LogWriter | null;
   readClock(): void;
-  /** Asks the connector for the metadata of a plan in which nothing was moved. */
+  /** Hands the native commands so far to the log. */
+  flushLog(): void;
+  /** Asks the connector for the metadata of a plan that moved no blocks. */
   askConnector(plan: Plan): void;
 }
 
-/** Whether the options allow steps that are repeated: nobody but a connector is told of a plain step. */
-export function mayRepeat({ config, kvEvents, core }: SchedulerState): boolean {
-  const { log, reportBlocks } = config;
-  return kvEvents === null && core.backend.name === 'host' && log === null && !reportBlocks;
+/** Whether the options allow repeated steps: a plain step names its blocks to a connector alone. */
+export function mayRepeat({ config, core }: SchedulerState): boolean {
+  return core.backend.name === 'host' && !config.reportBlocks;
 }
 
 /**
- * Repeats steps while nothing happens but that every running request gets its next token: the plan is then the last one,
- * one token further, and of an update only the tokens are new. Any other call of the scheduler ends it, and so does a
- * step in which something has to be decided: the rules make that one.
+ * Repeats steps while the only event is that every running request gets its next token. The plan is
+ * then the last one, one token further, and only the tokens of an update are new. Any other call of
+ * the scheduler ends this, and so does a step in which something has to be decided. The rules make
+ * such a step.
  */
 export class Repeat {
   readonly #calls: Calls;
   readonly #s: SchedulerState;
   readonly #steady: Steady;
-  /** Most plans in flight. */
+  /** The maximum number of plans in flight. */
   readonly #depth: number;
-  /** Names the repeated steps under way, and the plans whose every field is right for them; 0 = none are under way. */
+  /**
+   * Names the present series of repeated steps, and the plans whose every field is right for it; 0
+   * = no series.
+   */
   #run = 0;
   #lastRun = 0;
-  /** The first tick in whose update a rule has to look at a request. */
+  /** The first tick in whose update a rule must examine a request. */
   #nextDue = 0;
   /** The plan that is being made. */
   #plan: Plan;
-  // The arrays of the last result, and the checked views of them: an executor may use its arrays again.
+  /** Whether others are told of each plan: a connector, the sink of KV cache events, the log. */
+  readonly #isTold: boolean;
+  readonly #log: LogWriter | null;
+  // The arrays of the last result, and the checked views of them, because an executor may reuse its
+  // arrays.
   #tokens: Int32Array | null = null;
   #counts: Int32Array | null = null;
   #tokensView: Int32Array = new Int32Array(0);
@@ -55,27 +69,43 @@ export class Repeat {
       throw new Error('the native addon is older: it does not repeat steps');
   };
   readonly #readClock = (): void => this.#calls.readClock();
-  readonly #askConnector = (): void => this.#calls.askConnector(this.#plan);
+  readonly #logUpdate = (): void => {
+    const { size } = this.#steady;
+    const taken = { tokens: this.#tokensView, counts: this.#countsView, numTokens: size };
+    this.#log?.update(this.#s.now, size, taken);
+  };
+  readonly #logSchedule = (): void => this.#log?.schedule(this.#s.now);
+  readonly #flushLog = (): void => this.#calls.flushLog();
+  readonly #tellOfPlan = (): void => {
+    if (this.#s.connector !== null) this.#calls.askConnector(this.#plan);
+    this.#s.kvEvents?.tell(NOBODY);
+    if (this.#log !== null) this.#calls.gate.change(this.#flushLog);
+  };
 
   constructor(calls: Calls, steady: Steady) {
     this.#calls = calls;
     this.#s = calls.state;
     this.#steady = steady;
     this.#depth = this.#s.config.pipelineDepth;
+    this.#log = calls.log;
+    this.#isTold = this.#s.connector !== null || this.#s.kvEvents !== null || calls.log !== null;
     this.#plan = this.#s.plans[0];
   }
 
-  /** Another call comes in: no step is repeated until `begin` says so again. */
+  /** Another call is made: no step is repeated until `begin` allows it again. */
   end(): void {
     this.#run = 0;
   }
 
-  /** Looks, behind the update of a plan by the rules, whether the next step may be a repeated one. */
+  /**
+   * Checks, after the update of a plan by the rules, whether the next step may be a repeated one.
+   */
   begin(plan: Plan): void {
     const s = this.#s;
     const { size } = this.#steady;
     if (size === 0 || size !== s.queues.running.length || !this.#steady.isAllOf(plan)) return;
-    // A plan without entries may have come between: then the next one has to say that all tokens are needed again.
+    // A plan without entries may have come between. Then the next plan has to say that all tokens
+    // are needed again.
     if (!this.#steady.wasPlannedBefore(s.step)) return;
     if (size !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
     if (!s.inFlight.every((each) => this.#steady.isAllOf(each)) || !this.#findNextDue()) return;
@@ -89,9 +119,9 @@ export class Repeat {
    * @returns 0 if this plan was not repeated, or if somebody may have to be asked or told between two steps
    */
   sureSteps(last: Plan): number {
-    const { core, config, inFlight, connector, deadlines, blocksMoved } = this.#s;
+    const { core, config, inFlight, deadlines, blocksMoved } = this.#s;
     if (this.#run === 0 || last.repeats !== this.#run) return 0;
-    if (connector !== null || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
+    if (this.#isTold || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
     if (blocksMoved || channels.step.hasSubscribers || this.#calls.aborts.size > 0) return 0;
     const { size, clock, isBroken } = this.#steady;
     if (isBroken) return 0;
@@ -138,14 +168,15 @@ export class Repeat {
     // No entry takes more than one block.
     if (s.inFlight.length >= this.#depth) return null;
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
-    // A connector has woken somebody, or moved blocks.
-    if (s.blocksMoved) return null;
-    if (this.#calls.aborts.size > 0 || channels.step.hasSubscribers) return null;
+    if (channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
-    if (s.deadlines.size > 0) {
+    if (s.deadlines.size > 0 || this.#log !== null) {
       this.#calls.gate.during(this.#readClock);
       if (s.deadlines.next <= s.now || this.#run === 0) return null;
     }
+    // The clock may have called back. A connector may have woken a request, or moved blocks.
+    if (this.#calls.aborts.size > 0 || s.blocksMoved) return null;
+    if (this.#log !== null) this.#calls.gate.during(this.#logSchedule);
     const plan = this.#freePlan();
     if (plan.repeats !== this.#run) {
       plan.begin(s.step);
@@ -161,14 +192,17 @@ export class Repeat {
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
     s.putInFlight(plan);
-    if (s.connector !== null) {
-      this.#calls.gate.during(this.#askConnector);
+    if (this.#isTold) {
+      this.#calls.gate.during(this.#tellOfPlan);
       s.anomalies.throwFirst();
     }
     return plan;
   }
 
-  /** @returns the rows of a plan that `plan` made; null if the rules have to take the result, with nothing changed */
+  /**
+   * @returns the rows of a plan that `plan` made; null if the rules have to process the result,
+   * with nothing changed
+   */
   apply(plan: Plan, result: StepResult): StepOutputs | null {
     const s = this.#s;
     if (!this.#isDue(plan)) return null;
@@ -184,23 +218,30 @@ export class Repeat {
       this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
       this.#counts = counts;
     }
-    // To read the result may have called back.
-    if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
+    // Reading the result may have called back, and so may the clock.
     this.#calls.gate.checkFree();
-    if (!this.#steady.isPlanned) return null;
-    if (!this.#applyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    if (this.#log !== null) this.#calls.gate.during(this.#readClock);
+    if (!this.#isDue(plan) || this.#calls.aborts.size > 0) return null;
+    if (!this.#steady.isPlanned || s.kvEvents?.hasTierNews === true) return null;
+    if (!this.#copyTokens(plan, this.#tokensView, this.#countsView)) return null;
+    // The tokens alone cause neither commands nor KV cache events.
+    if (this.#log !== null) this.#calls.gate.during(this.#logUpdate);
+    this.#steady.noteSampled(plan);
     s.removeFromFlight(plan);
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
   }
 
-  /** Whether this plan was repeated and is to be updated next. */
+  /** Whether this plan was repeated and must be updated next. */
   #isDue(plan: Plan): boolean {
     return this.#run !== 0 && this.#s.inFlight[0] === plan && plan.plainIn === this.#run;
   }
 
-  /** A plan object that waits for no update, and is not the one made last, which its caller may still read. */
+  /**
+   * A plan object that waits for no update, and is not the plan made last, which its caller may
+   * still read.
+   */
   #freePlan(): Plan {
     const { plans, step } = this.#s;
     let i = 0;
@@ -208,32 +249,35 @@ export class Repeat {
     return plans[i];
   }
 
-  /** Finds the first tick in whose update a rule has to look at a request. @returns whether that is not the next one */
+  /**
+   * Finds the first tick in whose update a rule must examine a request. @returns whether that is
+   * later than the next one
+   */
   #findNextDue(): boolean {
     const { members, clock, isBroken } = this.#steady;
     this.#nextDue = members.firstDue(MOST_TICKS);
     return !isBroken && this.#nextDue > clock.sampled + 1;
   }
 
-  /** Applies one token of each entry. @returns false if a rule has to look at one, with nothing changed */
-  #applyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
+  /**
+   * Copies the token of each entry to where native code takes it from. @returns false if a rule has to look at one
+   */
+  #copyTokens(plan: Plan, tokens: Int32Array, counts: Int32Array): boolean {
     const { clock } = this.#steady;
     const { ends, numSteady: count } = plan;
     if (clock.sampled + 1 >= this.#nextDue || tokens.length < count || counts.length < count) return false;
     const { sampled } = this.#s.core;
-    // Not 0: an entry brings another number of tokens, what is no token, or the end of its text.
+    // Not 0: an entry has another number of tokens, an invalid token, or the end of its text.
     let others = 0;
     for (let i = 0; i < count; i++) {
       const token = tokens[i];
       others |= (counts[i] ^ 1) | ((token | (token + 1)) >>> 31) | (token === ends[i] ? 1 : 0);
       sampled[i] = token;
     }
-    if (others !== 0) return false;
-    this.#steady.noteSampled(plan);
-    return true;
+    return others === 0;
   }
 
-  /** Whether the next plan or update has something to tell, or a grammar to ask. */
+  /** Whether the next plan or update has something to report, or a grammar to ask. */
   #hasNews(): boolean {
     const { finishedIds, unreported, doomed, resetVictims, releasedHandles, pauseMode } = this.#s;
     const { fencedFrees, continued, structured } = this.#s;
@@ -242,7 +286,7 @@ export class Repeat {
     return lists + others > 0 || pauseMode !== 'none';
   }
 
-  /** Whether somebody waits and finds a seat, or in strict mode is to be checked. */
+  /** Whether a waiting request may find a seat, or must be checked in strict mode. */
   #mayAdmit(): boolean {
     const { queues, config } = this.#s;
     const isFull = queues.running.length >= config.maxNumSeqs && !config.strict;

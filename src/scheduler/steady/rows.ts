@@ -5,18 +5,20 @@ import type { ParsedResult } from '../plan/step-result.js';
 import { FinishCode } from '../request/status.js';
 import type { Members } from './members.js';
 
-/** The rows of the steady entries of the plan that is updated, and those that a rule has to look at. */
+/**
+ * The rows of the steady entries of the plan being updated, and the rows that a rule must examine.
+ */
 export class Rows {
-  /** The entries that a rule looks at, and their rows. */
+  /** The entries that a rule examines, and their rows. */
   readonly entries: Int32Array;
   readonly rows: Int32Array;
   numLooks = 0;
-  /** 0, 1, 2, ...: where the token of each entry stands. */
+  /** 0, 1, 2, ...: the index of each entry's token. */
   readonly #offsets: Int32Array;
-  /** Where native code takes the tokens from. */
+  /** The array from which native code reads the tokens. */
   readonly #sampled: Int32Array;
 
-  /** @param capacity most entries of a plan */
+  /** @param capacity the maximum number of entries of a plan */
   constructor(capacity: number, sampled: Int32Array) {
     this.entries = new Int32Array(capacity);
     this.rows = new Int32Array(capacity);
@@ -25,9 +27,10 @@ export class Rows {
   }
 
   /**
-   * Copies the token of each entry to where native code takes it from, and notes the entries to be looked at.
-   * @param tick the tick of the members' clock that this update is
-   * @returns false if an entry brings another number of tokens
+   * Copies the token of each entry to the array that native code reads, and notes the entries that
+   * must be examined.
+   * @param tick the tick of the members' clock for this update
+   * @returns false if an entry has another number of tokens
    */
   copyTokens(
     { slots, ends, numSteady }: Plan,
@@ -51,8 +54,9 @@ export class Rows {
   }
 
   /**
-   * Adds one row for each entry but those of requests that have ended, or whose output was dropped, since (get and skip).
-   * @returns how many were left out
+   * Adds one row for each entry, except for requests that have ended, or whose output was dropped,
+   * since (get and skip).
+   * @returns the number of skipped entries
    */
   fill(plan: Plan, outputs: StepOutputs): number {
     const { requests, dropped, numSteady } = plan;

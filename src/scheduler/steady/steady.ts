@@ -11,16 +11,20 @@ import { endsAhead, joinInFlight, mayJoin } from './joining.js';
 import { Members } from './members.js';
 import { Rows } from './rows.js';
 
-/** Steps without a steady decode after one was broken up, so that a scheduler that breaks up each step pays little. */
+/**
+ * Steps without a steady decode after one was broken up, so that a scheduler that breaks up each
+ * step pays little.
+ */
 const STEPS_APART = 4;
-/** Ticks after which the clock begins anew: its counts stay small integers. */
+/** The number of ticks after which the clock restarts, so that its counts stay small integers. */
 export const MOST_TICKS = 2 ** 29;
 
 /**
- * The running requests that decode in step: the first ones in `running`, each of which got one token in the last step
- * and gets one in the next. What the rules would find out anew for each of them stands in columns, and their counts are
- * relative to one clock. So the two loops over requests that a step consists of (`planRun`, `updatePass`) begin behind
- * them. README.md says when requests join and leave.
+ * The running requests that decode in step: the first ones in `running`, each of which got one
+ * token in the last step and gets one in the next. Columns hold the values that the rules would
+ * otherwise compute again for each of them, and their counts are relative to one clock. So the two
+ * loops over requests in a step (`planRun`, `updatePass`) begin after them. README.md says when
+ * requests join and leave.
  */
 export class Steady implements SteadyDecode {
   readonly #s: SchedulerState;
@@ -28,21 +32,27 @@ export class Steady implements SteadyDecode {
   readonly members: Members;
   /** Members whose last token the next step in flight brings, if there is one then. */
   #lasts: Request[] = [];
-  /** Requests among the first of `running` that are planned no more: a step in flight brings their last token. */
+  /**
+   * Requests among the first of `running` that are no longer planned, because a step in flight
+   * brings their last token.
+   */
   #resting: Request[] = [];
   readonly #rows: Rows;
-  /** The requests that have stopped with the tokens taken last. */
+  /** The requests that have stopped with the last tokens. */
   readonly #stops: Request[] = [];
-  /** Known tokens that a request must not exceed to be planned as often as there may be steps in flight. */
+  /**
+   * Known tokens that a request must not exceed, so that it can be planned for as many steps as may
+   * be in flight.
+   */
   readonly #mostTokens: number;
-  /** Not 0: requests have stopped with the tokens taken last. */
+  /** Not 0: requests have stopped with the last tokens. */
   stopped: number = FinishCode.none;
   /** Names the present steady decode; its plans remember it. */ #epoch = 1;
-  /** The step that planned them last. */
+  /** The step that last planned them. */
   #lastStep = -1;
   /**
-   * Whether a plan was made since tokens were taken last. Otherwise the rules have to publish the blocks that the next
-   * tokens fill, as no plan has done it.
+   * Whether a plan was made since the last tokens were processed. Otherwise the rules have to
+   * publish the blocks that the next tokens fill, because no plan has done so.
    */
   isPlanned = false;
   /** No request joins before this step. */
@@ -62,9 +72,10 @@ export class Steady implements SteadyDecode {
   }
 
   /**
-   * Gives each of its requests one token in a plan that has no entries yet; requests that have come to decode join
-   * before. `NativeCore.run` fills in the computed tokens. The budget suffices, since all of them were in the last plan.
-   * @returns entries of the plan; 0 if every running request has to be looked at
+   * Gives each member one token in a plan that has no entries yet; requests that have begun to
+   * decode join before. `NativeCore.run` fills in the computed tokens. The budget suffices, because
+   * all of them were in the last plan.
+   * @returns entries of the plan; 0 if every running request must be examined
    */
   plan(plan: Plan): number {
     const { step } = plan;
@@ -79,7 +90,7 @@ export class Steady implements SteadyDecode {
     return this.size;
   }
 
-  /** Gives each of its requests an entry of a plan that has none yet. */
+  /** Gives each member an entry of a plan that has none yet. */
   enter(plan: Plan): void {
     const { members } = this;
     const count = members.size;
@@ -90,7 +101,10 @@ export class Steady implements SteadyDecode {
     plan.totalTokens = count;
   }
 
-  /** Counts the token that the plan of this step gives each of its requests; the next `NativeCore.run` fills in the rest. */
+  /**
+   * Counts the token that the plan of this step gives each member; the next `NativeCore.run` fills
+   * in the rest.
+   */
   notePlanned(step: number): void {
     const { core, inFlight, pipelined } = this.#s;
     const { control } = core;
@@ -103,7 +117,9 @@ export class Steady implements SteadyDecode {
     control[Control.numAhead] = inFlight.length;
   }
 
-  /** Counts the token that the plan has brought each of its requests, and leaves the tokens to native code. */
+  /**
+   * Counts the token that the plan has brought each member, and leaves the tokens to native code.
+   */
   noteSampled({ frame, numSteady }: Plan): void {
     const { core, pipelined } = this.#s;
     const { control } = core;
@@ -121,12 +137,12 @@ export class Steady implements SteadyDecode {
     this.#lastStep += steps;
   }
 
-  /** Whether the plan of the step before gave each of its requests a token. */
+  /** Whether the plan of the previous step gave each member a token. */
   wasPlannedBefore(step: number): boolean {
     return this.#lastStep === step - 1;
   }
 
-  /** Whether a plan has an entry for each of its requests, and no others. */
+  /** Whether a plan has an entry for each member, and no others. */
   isAllOf(plan: Plan): boolean {
     const { size, layout } = this.members;
     const isOfIt = plan.steadyEpoch === this.#epoch && plan.steadyLayout === layout;
@@ -154,7 +170,7 @@ export class Steady implements SteadyDecode {
     return plan.numSteady;
   }
 
-  /** Takes out the requests that have stopped with the tokens taken last, once they have left `running`. */
+  /** Removes the requests that have stopped with the last tokens, once they have left `running`. */
   dropStopped(): void {
     const { queues } = this.#s;
     if (this.stopped === FinishCode.none || this.clock.isDisturbed) return;
@@ -167,21 +183,24 @@ export class Steady implements SteadyDecode {
     if (this.size === 0) queues.numSteady = 0;
   }
 
-  /** Breaks up if a rule has touched one of its requests: to be called before a plan is made. */
+  /** Breaks up if a rule has touched a member. Must be called before a plan is made. */
   check(): void {
     if (this.size > 0 && this.isBroken) this.breakUp();
   }
 
-  /** Breaks up while a plan is made in which its entries stand: the rules go on with them. */
+  /** Breaks up while a plan with its entries is made; the rules continue with them. */
   breakUpIn(plan: Plan): void {
     plan.numSteady = 0;
     this.#lastStep = plan.step - 1;
-    // The rules count what the entries of this plan are expected to bring.
+    // The rules count the expected tokens of this plan's entries.
     if (this.#s.pipelined) this.clock.ahead--;
     this.breakUp();
   }
 
-  /** Ends the steady decode: each request has counts of its own again. The rules look at each in the next step. */
+  /**
+   * Ends the steady decode: each request has its own counts again. The rules examine each in the
+   * next step.
+   */
   breakUp(): void {
     const { requests, size } = this.members;
     for (let i = 0; i < size; i++) this.#release(requests[i]);
@@ -193,12 +212,12 @@ export class Steady implements SteadyDecode {
     this.#s.queues.numSteady = 0;
   }
 
-  /** Whether a rule has touched one of its requests: they no longer go in step. */
+  /** Whether a rule has touched a member, so that they no longer decode in step. */
   get isBroken(): boolean {
     return this.#s.queues.steadyMoved || this.clock.isDisturbed || this.clock.planned > MOST_TICKS;
   }
 
-  /** Nobody decodes in step: what was noted of those before is void. */
+  /** Clears the notes, because no request decodes in step. */
   #restart(): void {
     const { clock } = this;
     clock.planned = 0;
@@ -212,7 +231,7 @@ export class Steady implements SteadyDecode {
     this.#s.queues.steadyMoved = false;
   }
 
-  /** Lets the running requests behind the last one join, up to the first that does not decode plainly. */
+  /** Lets the next running requests join, up to the first that does not decode plainly. */
   #join(step: number): void {
     const { queues, lastSteps, inFlight } = this.#s;
     const { running } = queues;
@@ -232,8 +251,8 @@ export class Steady implements SteadyDecode {
   }
 
   /**
-   * Lets the members rest whose last token a step in flight brings; `planRun` has the rule. They stay in `running` until
-   * it comes.
+   * Suspends the members whose last token a step in flight brings; `planRun` has the rule. They
+   * stay in `running` until it comes.
    */
   #rest(): void {
     if (!this.#resting.every((request) => request.container === 'running' && endsAhead(request))) {
@@ -256,14 +275,17 @@ export class Steady implements SteadyDecode {
     this.#s.queues.numSteady = 0;
   }
 
-  /** The tick in whose update a rule looks at a request next: it may stop, or must not be planned any more. */
+  /**
+   * The tick in whose update a rule next examines a request: it may stop, or must not be planned
+   * any more.
+   */
   #dueOf({ numTokens, checkFrom, promptPlusMaxTokens }: Request): number {
     const until = this.#s.pipelined ? Math.min(checkFrom, promptPlusMaxTokens - 1) : checkFrom;
     const left = Math.min(until, this.#mostTokens + 1) - numTokens;
     return this.clock.sampled + Math.max(1, left);
   }
 
-  /** Gives a request counts of its own again. */
+  /** Gives a request its own counts again. */
   #release(request: Request): void {
     if (request.clock !== this.clock) return;
     const { sampled, planned, ahead } = this.clock;
@@ -277,7 +299,7 @@ export class Steady implements SteadyDecode {
       lastSteps[slot] = this.#lastStep;
   }
 
-  /** The rule looks at the entries that were noted. */
+  /** Lets the rule examine the noted entries. */
   #look(plan: Plan, outputs: StepOutputs, now: number): void {
     const { tokens, finishReasons } = outputs;
     this.#stops.length = 0;
@@ -296,7 +318,10 @@ export class Steady implements SteadyDecode {
     this.stopped = stopped;
   }
 
-  /** The last token of a request that rests has come. No plan has published the blocks that its tokens before fill. */
+  /**
+   * The last token of a suspended request has come. No plan has published the blocks that its
+   * earlier tokens fill.
+   */
   #arrive(plan: Plan, request: Request): void {
     request.tokensBase++;
     request.placeholdersBase--;

@@ -7,9 +7,10 @@ import { FinishCode } from '../request/status.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 
 /**
- * Gives every request of the plan the drafts that its next step verifies (vLLM `update_draft_token_ids`), cut to those
- * that its grammar allows. Drafts of a request that has ended are ignored. A request whose prompt is not yet computed
- * gets none, and neither does a session whose answer has ended.
+ * Gives every request of the plan the drafts that its next step verifies (vLLM
+ * `update_draft_token_ids`), truncated to those that its grammar allows. Drafts of a request that
+ * has ended are ignored. A request whose prompt is not yet computed gets none, and neither does a
+ * session whose answer has ended.
  * @param drafts flat, in plan order: `counts[i]` tokens of entry i
  */
 export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
@@ -35,12 +36,13 @@ export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
 
 /**
  * Puts drafts that a step in flight has made into a plan that was scheduled with placeholders (vLLM
- * `update_draft_token_ids_in_output`). A -1 stands where no draft is given, and from the first draft on that the
- * grammar refuses.
+ * `update_draft_token_ids_in_output`). A -1 replaces a missing draft, and all drafts from the first
+ * one that the grammar refuses.
  *
- * Left as they are: entries of finished requests, and entries without placeholders. Also an entry for which no drafts
- * are given although it has placeholders, if its request was not in the step before, so that no step drafted for it.
- * With the deviation `refuseUnseenDrafts` this last rule holds only for requests without a grammar.
+ * Unchanged are entries of finished requests, and entries without placeholders. Also unchanged is
+ * an entry with placeholders but no given drafts, if its request was not in the previous step, so
+ * that no step drafted for it. With the deviation `refuseUnseenDrafts` this last rule holds only
+ * for requests without a grammar.
  * @param drafts flat, in plan order: `counts[i]` tokens of entry i
  */
 export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
@@ -65,8 +67,8 @@ export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): vo
 }
 
 /**
- * How many of these drafts the request's grammar allows. A grammar that throws or answers nonsense ends its request
- * with `error`.
+ * How many of these drafts the request's grammar allows. A grammar that throws or gives an invalid
+ * answer ends its request with `error`.
  */
 function numValid(
   s: SchedulerState,

@@ -45,8 +45,9 @@ export function failEntries(
 }
 
 /**
- * Takes back what this plan, and the plans in flight behind it, were to compute of a request: the request leaves no more
- * than what was settled before, and whoever is told of its end hears so.
+ * Undoes the tokens that this plan, and the plans in flight after it, were to compute for a
+ * request. The request leaves only the tokens that were settled before, and the notification of its
+ * end says so.
  */
 function voidStep(s: SchedulerState, plan: Plan, request: Request): void {
   request.numComputedTokens = kvExtent(s, request).numSettledTokens;
@@ -54,8 +55,8 @@ function voidStep(s: SchedulerState, plan: Plan, request: Request): void {
 }
 
 /**
- * Index of the first token of an entry whose KV a failed step may not have written. A synchronous load counts as
- * missing too, because nobody knows whether the step waited for it.
+ * Index of the first token of an entry whose KV a failed step may not have written. A synchronous
+ * load counts as missing too, because it is unknown whether the step waited for it.
  */
 function firstUnsure(plan: Plan, entry: number): number {
   const load = plan.syncLoads.find(({ request }) => request === plan.requests[entry]);

@@ -25,7 +25,8 @@ export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult):
   const { maxDrafts, now } = s;
   const pipelined = s.pipelined === true;
   const delivers = s.delivers === true;
-  // Without steps in flight nothing is preempted between a plan and its update, but by a reset, which drops the outputs.
+  // Without steps in flight, only a reset can preempt between a plan and its update, and a reset
+  // drops the outputs.
   const awaits = pipelined && s.config.preemptedOutputs === 'await';
   const { requests, numRequests, dropped, numDraftTokens } = plan;
   const { requests: rowRequests, tokenOffsets, tokenCounts, finishReasons } = s.outputs;
@@ -54,12 +55,12 @@ export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult):
       sendBack(s, plan, request);
       continue;
     }
-    // Such a request has no placeholders and no computed tokens of this step any more.
+    // Such a request no longer has placeholders and computed tokens of this step.
     const isStale = awaits && hasLost(request, plan);
     if (maxDrafts > 0 && numDraftTokens[i] > 0 && !isStale) rejectDrafts(s, plan, i, end - from);
 
     const append = APPEND | request.slot;
-    // Of a request behind a steady decode this is the count itself.
+    // For a request after a steady decode this is the count itself.
     let known = request.tokensBase;
     let next = from;
     let reason: FinishCode = goesOn;
@@ -92,17 +93,17 @@ export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult):
 }
 
 /**
- * Whether a request has lost the blocks that this step computed: it was preempted since, and may have been admitted
- * again.
+ * Whether a request has lost the blocks that this step computed: it was preempted since, and may
+ * have been admitted again.
  */
 function hasLost({ container, admittedStep }: Request, plan: Plan): boolean {
   return container !== 'running' || admittedStep > plan.step;
 }
 
 /**
- * Voids the outputs in flight of a request that must be computed again. A request that runs again gives its blocks back
- * only after all tokens of the step are taken (`preemptSentBack`), because the loop writes its own operations for the
- * native core until then.
+ * Voids the outputs in flight of a request that must be computed again. A request that runs again
+ * frees its blocks only after all tokens of the step are processed (`preemptSentBack`). Until then
+ * the loop writes its own operations for the native core.
  */
 function sendBack(s: SchedulerState, plan: Plan, request: Request): void {
   discardOutputs(s, request);
@@ -115,9 +116,10 @@ function preemptSentBack(s: SchedulerState, plan: Plan): void {
 }
 
 /**
- * Whether a request that was preempted while this step ran would stop with its tokens now but must not, because it has
- * to deliver its KV (`requiresKvDelivery`): it has no blocks, or only blocks that a step in flight is still to write.
- * Its tokens are forgotten, and generated again (vLLM #50297).
+ * Whether a request that was preempted while this step ran would stop with its tokens now but must
+ * not, because it has to deliver its KV (`requiresKvDelivery`). It has no blocks, or only blocks
+ * that a step in flight is still to write. Its tokens are forgotten, and generated again (vLLM
+ * #50297).
  */
 function mustRecompute(
   s: SchedulerState,
@@ -137,8 +139,9 @@ function mustRecompute(
 }
 
 /**
- * Shows each grammar the tokens that were appended, also the token that ended a request. A request whose grammar
- * rejects the tokens or fails ends with `error`, whatever reason it had before.
+ * Shows each grammar the tokens that were appended, including the token that ended a request. A
+ * request whose grammar rejects the tokens or fails ends with `error`, whatever reason it had
+ * before.
  * @returns not 0 if there was one
  */
 function acceptTokens(s: SchedulerState, firstRow: number): number {
@@ -159,7 +162,10 @@ function acceptTokens(s: SchedulerState, firstRow: number): number {
   return failed;
 }
 
-/** Ends the requests that stopped, in batch order. A session goes on if only the answer to a chunk has ended. */
+/**
+ * Ends the requests that stopped, in batch order. A session continues if only the answer to a chunk
+ * has ended.
+ */
 function endStopped(s: SchedulerState, firstRow: number): void {
   const { requests, finishReasons, length } = s.outputs;
   let first = -1;
@@ -171,14 +177,16 @@ function endStopped(s: SchedulerState, firstRow: number): void {
     if (reason !== FinishCode.error && continueSession(s, request)) s.outputs.markContinued(row);
     else finishDetached(s, request, reason);
   }
-  // Without steps in flight the rows stand in the order of `running`, so the first that stopped stands no further in front.
+  // Without steps in flight the rows are in the order of `running`, so the first stopped request is
+  // no further in front.
   s.queues.dropDetached(s.pipelined ? 0 : first);
 }
 
 /**
- * Takes back the draft tokens that were counted as computed and were rejected. A preempted request that is not admitted
- * again has no computed tokens to correct. A request that was admitted again since did not compute these drafts; vLLM
- * subtracts them all the same, and the deviation `keepRecomputed` does not.
+ * Takes back the draft tokens that were counted as computed and were rejected. A preempted request
+ * that is not admitted again has no computed tokens to correct. A request that was admitted again
+ * since did not compute these drafts. vLLM subtracts them nevertheless, and the deviation
+ * `keepRecomputed` does not.
  */
 function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: number): void {
   const request = plan.requests[entry];
@@ -198,11 +206,11 @@ function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: n
 }
 
 /**
- * Corrects the computed tokens of a request that was preempted and admitted again since (only at `pipelineDepth` 3). It
- * did not compute these drafts. But a plan made after its new admission may have scheduled tokens at the positions that
- * the drafts would have filled; these count as not computed. If no entry would then be left to sample from, the last
- * token is computed again.
- * @param numTokens tokens that this step brings
+ * Corrects the computed tokens of a request that was preempted and admitted again since (only at
+ * `pipelineDepth` 3). It did not compute these drafts. But a plan made after its new admission may
+ * have scheduled tokens at the positions that the drafts would have filled; these count as not
+ * computed. If no entry would then be left to sample from, the last token is computed again.
+ * @param numTokens tokens of this step
  */
 function rejectForeseen(request: Request, numTokens: number): void {
   const known = request.numTokens + numTokens;
@@ -221,7 +229,10 @@ function settlePlaceholders(s: SchedulerState, plan: Plan, request: Request, arr
   if (settled >= request.nextPublish && s.config.enablePrefixCaching) plan.settled.push(request);
 }
 
-/** Tokens at whose multiples something may be published: a drafter's block behind a hit ends between those of all groups. */
+/**
+ * The number of tokens at whose multiples a block may be published: a drafter's block after a hit
+ * ends between those of all groups.
+ */
 function publishedAt(
   { alignment, hashBlockSize, list }: KvGroups,
   retention: VersionRules['retention'],
@@ -230,8 +241,8 @@ function publishedAt(
 }
 
 /**
- * Publishes the blocks that `settlePlaceholders` found, in batch order. No operation in between changed their token
- * counts.
+ * Publishes the blocks that `settlePlaceholders` found, in batch order. No operation in between
+ * changed their token counts.
  */
 function publishSettled(s: SchedulerState, plan: Plan): void {
   const { blockSize, kvGroups, retention } = s.config;

@@ -21,8 +21,9 @@ const NONE: ReadonlySet<Request> = new Set();
 const NO_BLOCKS: readonly number[] = [];
 
 /**
- * Takes the result of a plan (vLLM `update_from_output`), in this order: failed entries, failed loads and lost blocks,
- * so that no request builds on what they published; then the tokens; then the reports of transfers.
+ * Processes the result of a plan (vLLM `update_from_output`). First come failed entries, failed
+ * loads and lost blocks, so that no request builds on the KV that they published. Then come the
+ * tokens, and then the reports of transfers.
  */
 export function update(
   s: SchedulerState,
@@ -42,7 +43,7 @@ export function update(
   return endUpdate(s, lost, without, output);
 }
 
-/** Takes the failure of a whole step: every entry failed. */
+/** Processes the failure of a whole step: every entry failed. */
 export function failStep(s: SchedulerState, plan: Plan, output: ParsedOutput | null): StepOutputs {
   beginUpdate(s, plan, NO_TOKENS, output);
   const failed = failEntries(s, plan, () => true);
@@ -68,12 +69,15 @@ function endUpdate(
   endLost(s, without);
   if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) applyReports(s, output);
-  // An engine that goes idle makes no plan that could tell of them.
+  // An engine that goes idle makes no plan that could report them.
   s.kvEvents?.tell([]);
   return s.outputs;
 }
 
-/** Counts what the synchronous loads of a plan have brought. @param isGood false: the step failed, so nobody knows */
+/**
+ * Counts the tokens that the synchronous loads of a plan have brought. @param isGood false: the
+ * step failed, so this is unknown
+ */
 function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: boolean): void {
   for (const { isFirst, numTokens, numLoaded } of syncLoads) {
     const loaded = isGood ? numLoaded : 0;
@@ -84,7 +88,7 @@ function countLoads({ counters }: SchedulerState, { syncLoads }: Plan, isGood: b
   }
 }
 
-/** Takes reports of transfers outside a step: the transfer half of `update`. */
+/** Processes reports of transfers outside a step: the transfer half of `update`. */
 export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
@@ -93,7 +97,8 @@ export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
 }
 
 /**
- * Ends requests whose load failed or whose blocks were lost. Their rows stand behind those of requests that stopped.
+ * Ends requests whose load failed or whose blocks were lost. Their rows follow those of requests
+ * that stopped.
  */
 function endLost(s: SchedulerState, lost: readonly Request[]): void {
   for (const request of lost) {
@@ -122,7 +127,10 @@ export function checkUpdatedLast(s: SchedulerState, plan: Plan): void {
   if (!isLast || plan.inFlight) throw wrongPlan(s, plan);
 }
 
-/** Takes the plan out of flight, keeps it open until its failures were taken, and begins the outputs with the rows of requests that ended outside an update. */
+/**
+ * Removes the plan from the plans in flight, and keeps it open until its failures were processed.
+ * Begins the outputs with the rows of requests that ended outside an update.
+ */
 function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: ParsedOutput | null): void {
   leaveOut(s, plan);
   if (plan.inFlight) {
@@ -132,8 +140,8 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  // Room for rows of requests outside the plan that may end now: requests with a load or with a grammar that failed, or, if
-  // blocks were lost, any request.
+  // Room for rows of requests outside the plan that may end now: requests with a load or with a
+  // grammar that failed, or, if blocks were lost, any request.
   const failing = s.withLoad.size + s.failedGrammars.size;
   const others = output === null || output.lostBlocks.length === 0 ? failing : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
@@ -142,7 +150,7 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   s.unreported.length = 0;
 }
 
-/** Empty plans up to the step that is updated now wait for no update any more. */
+/** Empty plans up to the step being updated no longer wait for an update. */
 function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
   for (const plan of plans) if (plan.step <= step && !plan.inFlight) plan.awaitsUpdate = false;
 }

@@ -10,35 +10,41 @@ import { HARMONY, REASONING_PARSERS, TOOL_CALL_PARSERS } from './parsers.js';
 import { type ReasoningForm, ReasoningReader } from './reasoning-reader.js';
 import { TrimmedText } from './trimmed-text.js';
 
-/** How the answers of one request are read. */
+/** The way in which the answers to one request are parsed. */
 export interface AnswerReading {
-  /** Makes text of the tokens of an answer, markers included. */
+  /** Decodes the tokens of an answer to text, markers included. */
   readonly vocabulary: Vocabulary;
   open(sink: AnswerSink): AnswerReader;
-  /** The id of a call. */
+  /** Makes the id of a tool call. */
   newId(): string;
 }
 
-/** What a request says of its answers. */
+/** The parts of a request that decide how its answers are parsed. */
 export interface AnswersAsked {
-  /** The tools that the model was told of; null: none. */
+  /** The tools that the model may call; null if none. */
   readonly tools: ToolSchemas | null;
   readonly prompt: Int32Array;
 }
 
-/** Tokens at the end of a prompt in which thoughts may begin. */
+/**
+ * The number of tokens at the end of a prompt that are searched for the marker that opens the
+ * reasoning.
+ */
 const MOST_BEGIN_TOKENS = 32;
 
-/** The forms in which a model thinks and calls tools. */
+/** The formats in which a model writes its reasoning and its tool calls. */
 export class AnswerForms {
   readonly #calls: CallForm | typeof HARMONY | null;
   readonly #reasoning: ReasoningForm | typeof HARMONY | null;
   readonly #newId: () => string;
   readonly #vocabulary: Vocabulary;
-  /** With the markers of all forms. Made when it is needed: it takes some work. */
+  /**
+   * A vocabulary with the markers of all formats. It is built on first use, because the build is
+   * expensive.
+   */
   #marked: MarkedVocabulary | null = null;
 
-  /** @param toolCallParser, reasoningParser names of forms; null: none */
+  /** @param toolCallParser, reasoningParser names of formats; null if none */
   constructor(vocabulary: Vocabulary, toolCallParser: string | null, reasoningParser: string | null) {
     this.#vocabulary = vocabulary;
     this.#calls = toolCallParser === null ? null : TOOL_CALL_PARSERS[toolCallParser];
@@ -47,7 +53,7 @@ export class AnswerForms {
     this.#newId = calls !== null && calls !== HARMONY && calls.hasShortIds ? shortId : longId;
   }
 
-  /** How the answers to a chat are read; null: they are text. */
+  /** Says how the answers to a chat are parsed; null if an answer is plain text. */
   reading({ tools, prompt }: AnswersAsked): AnswerReading | null {
     const calls = tools === null ? null : this.#calls;
     const reasoning = this.#reasoning;
@@ -69,12 +75,15 @@ export class AnswerForms {
     };
   }
 
-  /** How answers are read that a grammar holds to calls. @param name of the tool that must be called; null: any */
+  /**
+   * Says how answers are parsed that a grammar constrains to tool calls.
+   * @param name of the tool that must be called; null if any
+   */
   forced(name: string | null): AnswerReading {
     return { vocabulary: this.#vocabulary, newId: this.#newId, open: (sink) => new ForcedReader(sink, name) };
   }
 
-  /** Whether a prompt ends with a marker, behind which there may be white space. */
+  /** Whether a prompt ends with a marker. White space may follow the marker. */
   #endsWith(prompt: Int32Array, marker: string): boolean {
     const vocabulary = this.#markedVocabulary();
     const tokens = Array.from(prompt.subarray(-MOST_BEGIN_TOKENS));

@@ -1,25 +1,29 @@
 import type { ReadCall } from './forms/call-form.js';
 
-/** Who is told what an answer has. */
+/** Receives the parts of an answer. */
 export interface AnswerSink {
   /** Text for the user. */
   content(text: string): void;
-  /** Text that the model thought. */
+  /** Reasoning text. */
   reasoning(text: string): void;
-  /** A call of a tool, whole. */
+  /** A complete tool call. */
   call(call: ReadCall): void;
 }
 
 /**
- * Takes an answer apart while its text comes in pieces: into what the model thought, what it says, and the calls that it makes. What is not
- * whole, or not of the form, is text: nothing of an answer is lost. Its time is linear in the text, and what it holds back is bounded.
+ * Splits an answer into reasoning, text and tool calls while its text arrives in pieces. An
+ * incomplete or malformed call is passed on as text, so no part of an answer is lost. The time is
+ * linear in the length of the text, and the text held back is bounded.
  */
 export interface AnswerReader {
-  /** Takes the next piece, of any length. */
+  /** Reads the next piece, of any length. */
   push(piece: string): void;
-  /** No piece comes any more: what was held back is told of. */
+  /** The answer has ended: text that was held back is passed on. */
   end(): void;
 }
 
-/** Most characters of a call, which is read at once on the event loop: these took 4 to 15 ms. A longer one is text. */
+/**
+ * The maximum length of a call, in characters. A call is parsed in one go on the event loop: this
+ * length took 4 to 15 ms. A longer call is passed on as text.
+ */
 export const LONGEST_CALL = 2 ** 19;

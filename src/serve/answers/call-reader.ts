@@ -4,10 +4,13 @@ import { MarkerCutter } from './marker-search.js';
 import { TrimmedContent } from './trimmed-content.js';
 
 const BRACKET = /^\s*[{[]/;
-/** Characters in which the beginning of calls without a marker stands. */
+/**
+ * The number of characters at the start of an answer that decide whether it consists of calls
+ * without a marker.
+ */
 const BARE_LENGTH = 100;
 
-/** Takes calls of tools out of an answer, which a family of models writes in its form. */
+/** Extracts tool calls from an answer, in the format of the model family. */
 export class CallReader implements AnswerReader {
   readonly #form: CallForm;
   readonly #tools: ToolSchemas;
@@ -18,15 +21,21 @@ export class CallReader implements AnswerReader {
     pass: (text) => this.#pass(text),
     mark: (marker) => this.#mark(marker),
   });
-  /** The marker behind which `#body` stands; empty: brackets without a marker; null: outside of calls. */
+  /**
+   * The marker before `#body`. Empty: a call without a marker that starts with a bracket. Null:
+   * outside of calls.
+   */
   #begin: string | null = null;
   #body = '';
-  /** Whether no text came yet: calls without a marker stand there alone. */
+  /**
+   * Whether no text has come yet. Calls without a marker are recognized only at the start of an
+   * answer.
+   */
   #atStart = true;
-  /** Whether the body may still turn out to be no call without a marker. */
+  /** Whether it is still open if the body is a call without a marker. */
   #isUnsure = false;
 
-  /** @param isBehind whether the answer stands behind something else, such as what the model thought */
+  /** @param isBehind whether other parts, such as reasoning, come before this answer */
   constructor(form: CallForm, tools: ToolSchemas, sink: AnswerSink, isBehind: boolean) {
     this.#form = form;
     this.#tools = tools;
@@ -40,7 +49,7 @@ export class CallReader implements AnswerReader {
 
   end(): void {
     this.#cutter.end();
-    // A model that ends its answer behind a whole call often leaves its last marker out.
+    // A model that ends its answer with a complete call often omits the closing marker.
     if (this.#begin !== null) this.#close('');
     this.#sink.end();
   }
@@ -50,11 +59,11 @@ export class CallReader implements AnswerReader {
       if (this.#begin !== null) this.#close('');
       this.#open(marker);
     } else if (this.#begin !== null) this.#close(marker);
-    // The text in front of it was too long for a call.
+    // The text before this marker was too long for a call.
     else this.#sink.content(marker);
   }
 
-  /** The markers that matter now. */
+  /** The markers that have a meaning at this place. */
   #wanted(): readonly string[] {
     if (this.#begin === null) return this.#begins;
     const end = this.#endOf(this.#begin);
@@ -72,7 +81,10 @@ export class CallReader implements AnswerReader {
     this.#atStart = false;
   }
 
-  /** The call is whole, or the answer has ended. @param end the marker that ends it; empty: none does */
+  /**
+   * The call is complete, or the answer has ended.
+   * @param end the marker that closes the call; empty if there is none
+   */
   #close(end: string): void {
     const body = this.#body;
     const mayCall = !this.#isUnsure || this.#mayCall(body);
@@ -87,7 +99,7 @@ export class CallReader implements AnswerReader {
     try {
       return this.#form.read(body, this.#tools, hasEnded);
     } catch {
-      // What is too deep, or no JSON, is no call.
+      // Text that is nested too deep, or is not JSON, is not a call.
       return null;
     }
   }
@@ -96,7 +108,7 @@ export class CallReader implements AnswerReader {
     return this.#form.bare?.test(begin) ?? false;
   }
 
-  /** What was taken for a call is text. */
+  /** The supposed call is passed on as text. */
   #giveUp(end: string): void {
     this.#sink.content(this.#begin + this.#body + end);
     this.#begin = null;

@@ -4,8 +4,9 @@ import type { ReadCall } from './forms/call-form.js';
 import { argumentsOf, parseJson } from './forms/json-values.js';
 
 /**
- * Reads an answer that a grammar held to calls of tools: the arguments of one tool, or a list of calls with their names. An answer that was cut
- * off, or is too long for a call, is text.
+ * Parses an answer that a grammar constrained to tool calls: the arguments of one tool, or a list
+ * of calls with their names. An answer that was truncated, or is too long for a call, is passed on
+ * as text.
  */
 export class ForcedReader implements AnswerReader {
   readonly #sink: AnswerSink;
@@ -13,7 +14,10 @@ export class ForcedReader implements AnswerReader {
   readonly #pieces: string[] = [];
   #length = 0;
 
-  /** @param name of the tool that must be called; null: any, and the answer is a list of `{ name, parameters }` */
+  /**
+   * @param name of the tool that must be called. Null: any tool, and the answer is a list of
+   * `{ name, parameters }`.
+   */
   constructor(sink: AnswerSink, name: string | null) {
     this.#sink = sink;
     this.#name = name;

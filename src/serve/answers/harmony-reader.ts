@@ -6,7 +6,7 @@ import { TrimmedContent } from './trimmed-content.js';
 const MESSAGE = '<|message|>';
 const CHANNEL = '<|channel|>';
 const START = '<|start|>';
-/** All markers of the form of gpt-oss. */
+/** All markers of gpt-oss's format. */
 export const HARMONY_MARKERS: readonly string[] = [
   START,
   CHANNEL,
@@ -16,17 +16,18 @@ export const HARMONY_MARKERS: readonly string[] = [
   '<|call|>',
   '<|return|>',
 ];
-/** What ends a message. */
+/** Markers that end a message. */
 const ENDS = [START, '<|end|>', '<|call|>', '<|return|>'];
-/** What ends its head. */
+/** Markers that end the header of a message. */
 const HEAD_ENDS = [MESSAGE, ...ENDS];
-/** Most characters of the head of a message. */
+/** The maximum length of a message header, in characters. */
 const LONGEST_HEAD = 1000;
 const RECIPIENT = /\bto=(?:functions\.)?([\w.:-]+)/;
 
 /**
- * Takes an answer in the form of gpt-oss apart. It is a row of messages, each with a head that says its channel and whom it is for: thoughts are
- * in `analysis`, calls are messages for a function, and all else is for the user.
+ * Splits an answer in gpt-oss's format. Such an answer is a sequence of messages, each with a
+ * header that names its channel and its recipient. The channel `analysis` holds reasoning, messages
+ * to a function are tool calls, and all others are for the user.
  */
 export class HarmonyReader implements AnswerReader {
   readonly #sink: TrimmedContent;
@@ -39,14 +40,14 @@ export class HarmonyReader implements AnswerReader {
       else this.#close();
     },
   });
-  /** The head that is being read; null: a message is. */
+  /** The header that is being read; null while a message is being read. */
   #head: string | null = '';
-  /** Where the message goes. */
+  /** The destination of the message. */
   #goal: 'reasoning' | 'content' | 'call' = 'content';
   #name = '';
   #body = '';
 
-  /** @param takesCalls whether the model was told of tools */
+  /** @param takesCalls whether the request offered tools to the model */
   constructor(sink: AnswerSink, takesCalls: boolean) {
     this.#sink = new TrimmedContent(sink, true);
     this.#takesCalls = takesCalls;
@@ -75,7 +76,7 @@ export class HarmonyReader implements AnswerReader {
     }
   }
 
-  /** A text without a head is for the user. */
+  /** Text without a header is for the user. */
   #noHead(text: string): void {
     this.#head = null;
     this.#goal = 'content';
@@ -92,7 +93,7 @@ export class HarmonyReader implements AnswerReader {
     } else this.#goal = head.includes(`${CHANNEL}analysis`) ? 'reasoning' : 'content';
   }
 
-  /** A message has ended: another head begins. */
+  /** A message has ended, and the next header begins. */
   #close(): void {
     const head = this.#head;
     if (head === null && this.#goal === 'call') this.#call();

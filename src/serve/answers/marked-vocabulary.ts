@@ -2,7 +2,10 @@ import type { Vocabulary } from '../text/vocabulary.js';
 
 const encoder = new TextEncoder();
 
-/** A vocabulary in which special tokens that are markers of a form have their names as texts: elsewhere they have none. */
+/**
+ * A vocabulary in which the special tokens that are markers of a format decode to their names. In
+ * other vocabularies special tokens decode to nothing.
+ */
 export class MarkedVocabulary implements Vocabulary {
   readonly name: string;
   readonly size: number;
@@ -11,7 +14,9 @@ export class MarkedVocabulary implements Vocabulary {
   readonly #vocabulary: Vocabulary;
   readonly #markers = new Map<number, string>();
 
-  /** @param markers the texts of the markers; those that no token of its own stands for are text anyway */
+  /**
+   * @param markers the texts of the markers; a marker without a special token already comes as text
+   */
   constructor(vocabulary: Vocabulary, markers: readonly string[]) {
     this.name = vocabulary.name;
     this.size = vocabulary.size;

@@ -1,14 +1,17 @@
-/** Who is told of the parts of an answer. */
+/** Receives the parts of an answer. */
 interface PartsReader {
-  /** The markers that matter now. */
+  /** The markers that have a meaning at this place. */
   wanted(): readonly string[];
-  /** Takes text that is no marker, perhaps an empty one. */
+  /** Receives text that is not a marker; the text may be empty. */
   pass(text: string): void;
-  /** Takes one of the markers that matter. */
+  /** Receives one of the wanted markers. */
   mark(marker: string): void;
 }
 
-/** Cuts a text that comes in pieces at markers. What may be the begin of a marker is held back until more comes. */
+/**
+ * Splits a text that arrives in pieces at markers. Text that may be the beginning of a marker is
+ * held back until more text comes.
+ */
 export class MarkerCutter {
   readonly #reader: PartsReader;
   #held = '';
@@ -35,14 +38,14 @@ export class MarkerCutter {
     }
   }
 
-  /** No piece comes any more. */
+  /** The text has ended. */
   end(): void {
     this.#reader.pass(this.#held);
     this.#held = '';
   }
 }
 
-/** Where a marker stands in a text. */
+/** The position of a marker in a text. */
 interface MarkerPlace {
   readonly marker: string;
   readonly start: number;
@@ -50,19 +53,25 @@ interface MarkerPlace {
 }
 
 /**
- * Finds markers in one text, from its begin to its end. Each marker is looked for once in each part of the text, so that all calls of `next`
- * together take time linear in the text.
+ * Finds markers in one text, from its start to its end. Each part of the text is searched once for
+ * each marker, so all calls of `next` together take time linear in the text.
  */
 class MarkerSearch {
   readonly #text: string;
-  /** By marker: where it stands next; infinite if it does not come any more; -1 if nobody has looked. */
+  /**
+   * By marker: its next position. Infinite if the marker does not come any more; -1 if it has not
+   * been searched for.
+   */
   readonly #next = new Map<string, number>();
 
   constructor(text: string) {
     this.#text = text;
   }
 
-  /** The first of these markers that begins at `from` or behind; the longest one of several there. Calls go from front to back. */
+  /**
+   * The first of these markers that begins at `from` or later; of several at one position, the
+   * longest. Successive calls must not go back.
+   */
   next(markers: readonly string[], from: number): MarkerPlace | null {
     let found: MarkerPlace | null = null;
     for (const marker of markers) {
@@ -88,7 +97,10 @@ class MarkerSearch {
   }
 }
 
-/** The index from which on the end of a text, which begins at `from`, may be the begin of a marker. */
+/**
+ * The index from which the end of a text may be the beginning of a marker. The search begins at
+ * `from`.
+ */
 export function heldFrom(text: string, markers: readonly string[], from: number): number {
   const longest = markers.reduce((most, { length }) => Math.max(most, length), 0);
   for (let start = Math.max(from, text.length - longest + 1); start < text.length; start++) {

@@ -6,10 +6,10 @@ import { PYTHON } from './forms/python-form.js';
 import { DEEPSEEK_DSML, GLM45, QWEN3_CODER } from './forms/tagged-forms.js';
 import type { ReasoningForm } from './reasoning-reader.js';
 
-/** The form of gpt-oss, which has markers for all that an answer has. */
+/** gpt-oss's format, which has markers for every part of an answer. */
 export const HARMONY = 'harmony';
 
-/** The forms of calls by their names, which are vLLM's where it has them. */
+/** The tool-call formats by name; the names are vLLM's where vLLM has the format. */
 export const TOOL_CALL_PARSERS: Readonly<Record<string, CallForm | typeof HARMONY>> = {
   hermes: HERMES,
   qwen3_coder: QWEN3_CODER,
@@ -33,7 +33,7 @@ export const TOOL_CALL_PARSERS: Readonly<Record<string, CallForm | typeof HARMON
 
 const THINK: ReasoningForm = { begin: '<think>', end: '</think>' };
 
-/** The forms of thoughts by vLLM's names. */
+/** The reasoning formats by vLLM's names. */
 export const REASONING_PARSERS: Readonly<Record<string, ReasoningForm | typeof HARMONY>> = {
   deepseek_r1: { ...THINK, isInside: true },
   qwen3: THINK,
@@ -44,7 +44,10 @@ export const REASONING_PARSERS: Readonly<Record<string, ReasoningForm | typeof H
   openai_gptoss: HARMONY,
 };
 
-/** What a template has of a form, and the name of the form: the first that is found counts. */
+/**
+ * A pattern that a chat template of the format contains, and the name of the format. The first
+ * match counts.
+ */
 const OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
   [/<\|channel\|>/, 'openai'],
   [/｜DSML｜/, 'deepseek_v32'],
@@ -68,12 +71,19 @@ const THOUGHTS_OF_TEMPLATE: readonly (readonly [RegExp, string])[] = [
   [/<\/think>/, 'qwen3'],
 ];
 
-/** The name of the form of calls that a template has; JSON where it has none that is known. @param template null: there is none */
+/**
+ * The name of the tool-call format that a chat template uses; `json` if the template has no known
+ * format.
+ * @param template null if there is none
+ */
 export function toolCallParserOf(template: string | null): string {
   return nameIn(OF_TEMPLATE, template) ?? 'json';
 }
 
-/** The name of the form of thoughts that a template has; null: none that is known. */
+/**
+ * The name of the reasoning format that a chat template uses; null if the template has no known
+ * format.
+ */
 export function reasoningParserOf(template: string | null): string | null {
   return nameIn(THOUGHTS_OF_TEMPLATE, template);
 }

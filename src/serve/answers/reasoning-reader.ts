@@ -2,38 +2,43 @@ import type { AnswerReader, AnswerSink } from './answer-reader.js';
 import { heldFrom } from './marker-search.js';
 import { TrimmedText } from './trimmed-text.js';
 
-/** The markers between which a family of models thinks. */
+/** The markers that enclose the reasoning of a family of models. */
 export interface ReasoningForm {
   readonly begin: string;
   readonly end: string;
-  /** What else a token of its own stands for within the markers. */
+  /** Further markers with special tokens of their own, within the reasoning. */
   readonly inner?: readonly string[];
-  /** Whether every answer begins within them, whatever the prompt ends with. */
+  /** Whether every answer begins inside the reasoning, whatever the end of the prompt is. */
   readonly isInside?: true;
 }
 
-/** Most white space in front of the begin of thoughts. */
+/** The maximum amount of white space before the start of the reasoning, in characters. */
 const MOST_SPACE = 1000;
 
-/** Makes the reader of what stands behind the thoughts. @param isBehind whether there were any */
+/**
+ * Makes the reader of the text after the reasoning. @param isBehind whether there was any reasoning
+ */
 type RestReader = (isBehind: boolean) => AnswerReader;
 
-/** Takes what the model thought out of an answer: it stands in front of all else. */
+/** Extracts the reasoning from an answer. The reasoning comes before everything else. */
 export class ReasoningReader implements AnswerReader {
   readonly #form: ReasoningForm;
-  /** What it thinks, without the white space around it. */
+  /** The reasoning, without the white space around it. */
   readonly #thoughts: TrimmedText;
   readonly #openRest: RestReader;
-  /** The reader of what is behind the thoughts; null: they go on, or may begin yet. */
+  /**
+   * The reader of the text after the reasoning; null while the reasoning goes on or may still
+   * begin.
+   */
   #rest: AnswerReader | null = null;
-  /** Whether the model thinks. */
+  /** Whether the text is inside the reasoning. */
   #isInside: boolean;
-  /** Text that may be the begin of a marker. */
+  /** Text that may be the beginning of a marker. */
   #held = '';
-  /** Whether it is known how the answer begins. */
+  /** Whether it is decided if the answer begins with reasoning. */
   #hasBegun = false;
 
-  /** @param isInside whether the prompt ends with the begin of the thoughts */
+  /** @param isInside whether the prompt ends with the marker that opens the reasoning */
   constructor(form: ReasoningForm, sink: AnswerSink, isInside: boolean, openRest: RestReader) {
     this.#form = form;
     this.#thoughts = new TrimmedText((text) => sink.reasoning(text), true);
@@ -60,7 +65,7 @@ export class ReasoningReader implements AnswerReader {
     this.#rest?.end();
   }
 
-  /** The text may begin with the marker, behind white space. */
+  /** The text may begin with the marker, after white space. */
   #start(text: string): void {
     const { begin } = this.#form;
     const start = text.length - text.trimStart().length;

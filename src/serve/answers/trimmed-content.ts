@@ -2,13 +2,19 @@ import type { AnswerSink } from './answer-reader.js';
 import type { ReadCall } from './forms/call-form.js';
 import { TrimmedText } from './trimmed-text.js';
 
-/** Passes on what an answer has, without the white space around its calls: models write lines there, which say nothing. */
+/**
+ * Passes on the parts of an answer, without the white space around its calls. Models write line
+ * breaks there that carry no meaning.
+ */
 export class TrimmedContent implements AnswerSink {
   readonly #sink: AnswerSink;
   readonly #text: TrimmedText;
   #hasCalled = false;
 
-  /** @param atStart whether white space in front of the first text is dropped: it stands behind something else */
+  /**
+   * @param atStart whether white space before the first text is dropped, because other parts come
+   * before it
+   */
   constructor(sink: AnswerSink, atStart: boolean) {
     this.#sink = sink;
     this.#text = new TrimmedText((text) => sink.content(text), atStart);
@@ -28,7 +34,9 @@ export class TrimmedContent implements AnswerSink {
     this.#sink.call(call);
   }
 
-  /** Nothing comes any more: white space at the end of an answer that calls nothing is its own. */
+  /**
+   * The answer has ended. White space at the end of an answer without calls belongs to the answer.
+   */
   end(): void {
     if (!this.#hasCalled) this.#text.end();
   }

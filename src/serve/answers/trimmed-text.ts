@@ -1,13 +1,16 @@
 import type { AnswerReader } from './answer-reader.js';
 
-/** Passes a text on without the white space around it. */
+/** Passes on a text without the white space around it. */
 export class TrimmedText implements AnswerReader {
   readonly #tell: (text: string) => void;
-  /** White space at the end of what was passed on, which belongs to it if more text follows. */
+  /** White space at the end of the text so far. It belongs to the text if more text follows. */
   #spaces = '';
   #atStart: boolean;
 
-  /** @param atStart whether white space in front of the first text is dropped: it stands behind something else */
+  /**
+   * @param atStart whether white space before the first text is dropped, because other parts come
+   * before it
+   */
   constructor(tell: (text: string) => void, atStart: boolean) {
     this.#tell = tell;
     this.#atStart = atStart;
@@ -25,13 +28,13 @@ export class TrimmedText implements AnswerReader {
     this.#spaces += kept.slice(trimmed.length);
   }
 
-  /** Something else stands here: the white space around it is dropped. */
+  /** Another part comes here, so the white space around it is dropped. */
   cut(): void {
     this.#spaces = '';
     this.#atStart = true;
   }
 
-  /** Nothing comes any more: white space at the end is the text's own. */
+  /** The text has ended. White space at the end belongs to the text. */
   end(): void {
     if (this.#spaces !== '') this.#tell(this.#spaces);
     this.#spaces = '';

@@ -1,18 +1,18 @@
 import { BlockstepError, describeError, type ErrorCode } from '../../base/errors.js';
 
-/** The `error` of an error body, as OpenAI's API has it. */
+/** The `error` object of an error response, as in OpenAI's API. */
 export interface ErrorObject {
-  /** What went wrong, for people. */
+  /** A description of the error for people. */
   readonly message: string;
   /** The kind of the error, for programs: `invalid_request_error`, `rate_limit_error`, … */
   readonly type: string;
-  /** The field of the request that is at fault; null if none is. */
+  /** The field of the request that caused the error; null if none did. */
   readonly param: string | null;
-  /** What went wrong, for programs; null if there is no word for it. */
+  /** The error code for programs; null if there is none. */
   readonly code: string | null;
 }
 
-/** The details of an error beside its status and message. */
+/** The details of an error besides its status and message. */
 interface Details {
   readonly type?: string;
   readonly param?: string | null;
@@ -20,11 +20,11 @@ interface Details {
   readonly retryAfterSeconds?: number;
 }
 
-/** An error that a client is answered with: a status of HTTP, and a body in OpenAI's form. */
+/** An error that is sent to a client: an HTTP status, and a body in OpenAI's format. */
 export class ApiError extends Error {
   readonly status: number;
   readonly body: { readonly error: ErrorObject };
-  /** After how many seconds the client may try again; null if it is not said. */
+  /** Seconds after which the client may retry; null if unknown. */
   readonly retryAfterSeconds: number | null;
 
   constructor(status: number, message: string, details: Details = {}) {
@@ -37,28 +37,35 @@ export class ApiError extends Error {
   }
 }
 
-/** The error that refuses a field of a request. @param param the field's name @param expected what it must be, in words */
+/**
+ * Makes the error that refuses a field of a request.
+ * @param param the field's name
+ * @param expected a description of the allowed values
+ */
 export function badField(param: string, got: string, expected: string): ApiError {
   return new ApiError(400, `${param} must be ${expected}, got ${got}`, { param, code: 'invalid_value' });
 }
 
-/** The error that refuses a field whose meaning the server does not offer. */
+/** Makes the error that refuses a field that the server does not support. */
 export function unsupported(param: string, why: string): ApiError {
   return new ApiError(400, `${param} is not supported: ${why}`, { param, code: 'unsupported_parameter' });
 }
 
-/** What a client is answered with for whatever was thrown. What the server is to blame for names no internals. */
+/**
+ * Converts any thrown value to the error that the client receives. An error of the server itself
+ * reveals no internals.
+ */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof BlockstepError) return ofEngine(error);
   const { statusCode } = error as { statusCode?: unknown };
-  // What Fastify refuses by itself: no JSON, a body that is too large, a media type that it does not read.
+  // Fastify's own refusals: malformed JSON, a body that is too large, an unsupported media type.
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500)
     return new ApiError(statusCode, (error as Error).message);
   return new ApiError(500, 'internal server error');
 }
 
-/** HTTP statuses of the engine's errors; everything else is 500. */
+/** HTTP statuses of the engine's errors; all other codes are 500. */
 const STATUS: { readonly [code in ErrorCode]?: number } = {
   ERR_BLOCKSTEP_BAD_ARG: 400,
   ERR_BLOCKSTEP_UNFIT: 400,
@@ -74,12 +81,12 @@ function ofEngine(error: BlockstepError): ApiError {
   const { code, message, retryAfterMs } = error;
   const status = STATUS[code] ?? 500;
   if (status !== 429) return new ApiError(status, describe(error), { code: wordFor(code) });
-  // HTTP knows whole seconds; the engine does not know how long before it has admitted anything.
+  // HTTP's Retry-After counts whole seconds. The engine has no estimate before its first admission.
   const retryAfterSeconds = Math.max(1, Math.ceil((retryAfterMs ?? 1000) / 1000));
   return new ApiError(status, message, { code: wordFor(code), retryAfterSeconds });
 }
 
-/** The message, and what the engine was given as the reason. */
+/** The message, with the cause that the engine was given. */
 function describe({ message, cause }: BlockstepError): string {
   return cause instanceof Error ? `${message} (${describeError(cause)})` : message;
 }

@@ -4,26 +4,29 @@ import { type KnownNames, knownNames } from '../../base/known-names.js';
 import { badField, unsupported } from './api-error.js';
 import { checkText, Fields } from './fields.js';
 
-/** A call of a tool that a model made, in a message of an assistant. */
+/** A tool call in a message of an assistant. */
 export interface ChatToolCall {
   readonly id: string | undefined;
   readonly name: string;
-  /** Their values by their names. */
+  /** The values by name. */
   readonly arguments: Readonly<Record<string, unknown>>;
 }
 
 /** One message of a chat. */
 export interface ChatMessage {
-  /** `tool`, what a tool answered, comes to models with a chat template alone. */
+  /** `tool`, the answer of a tool, is possible only for models with a chat template. */
   readonly role: 'system' | 'developer' | 'user' | 'assistant' | 'tool';
   readonly content: string;
-  /** What an assistant thought before it said that; absent: nothing is known of it. */
+  /** The reasoning of an assistant before this message; absent if unknown. */
   readonly reasoning?: string;
-  /** Who speaks, where several have the same role; the tool that answers. */
+  /**
+   * The name of the speaker, to tell apart several with the same role; for an answer of a tool, the
+   * tool's name.
+   */
   readonly name: string | undefined;
-  /** The calls that an assistant made; undefined: none. */
+  /** The calls that an assistant made; undefined if none. */
   readonly toolCalls?: readonly ChatToolCall[];
-  /** The call that a tool answers. */
+  /** The id of the call that a tool answers. */
   readonly toolCallId?: string;
 }
 
@@ -57,7 +60,9 @@ const PART: KnownNames = knownNames<Record<string, unknown>>('a part of a messag
   text: true,
 });
 
-/** Reads `messages`. @param takesTools whether tools may be called and answer @throws ApiError */
+/**
+ * Reads `messages`. @param takesTools whether tools may be called and may answer @throws ApiError
+ */
 export function readMessages(fields: Fields, takesTools: boolean): readonly ChatMessage[] {
   const list = fields.list('messages', MAX_MESSAGES, 'messages');
   if (list === undefined) throw badField('messages', fields.shown('messages'), 'a list of messages');
@@ -68,7 +73,7 @@ export function readMessages(fields: Fields, takesTools: boolean): readonly Chat
 function readMessage(value: unknown, path: string, takesTools: boolean): ChatMessage {
   const message = new Fields(value, MESSAGE, path);
   const role = message.get('role');
-  // OpenAI's API of old has functions in place of tools.
+  // OpenAI's older API has functions instead of tools.
   const isAnswer = role === 'tool' || role === 'function';
   if (isAnswer && !takesTools)
     throw unsupported(`${path}.role`, 'this model calls no tools, so there are no answers of tools');
@@ -83,7 +88,7 @@ function readMessage(value: unknown, path: string, takesTools: boolean): ChatMes
   const toolCallId =
     message.text('tool_call_id', MAX_NAME) ?? (role === 'function' ? FUNCTION_ID : undefined);
   const reasoning = message.text('reasoning_content', MAX_CONTENT) ?? message.text('reasoning', MAX_CONTENT);
-  // An assistant that calls tools, or has only thought, need not say anything.
+  // An assistant message with tool calls or reasoning may have no content.
   const isSilent = (toolCalls !== null || reasoning !== undefined) && message.get('content') === undefined;
   return {
     role: (isAnswer ? 'tool' : role) as ChatMessage['role'],
@@ -96,7 +101,10 @@ function readMessage(value: unknown, path: string, takesTools: boolean): ChatMes
 }
 
 const CALLS = ['tool_calls', 'function_call'];
-/** The id of a call in OpenAI's API of old, where a message has one call at most, and no id: templates want nine letters and digits. */
+/**
+ * The id of a call in OpenAI's older API, where a message has at most one call and no id. Templates
+ * require nine letters and digits.
+ */
 const FUNCTION_ID = 'function1';
 const TEXTS_ONLY = ['audio', 'refusal'];
 const MAX_NAME = 256;
@@ -126,8 +134,8 @@ function readCalled(value: unknown, path: string): Pick<ChatToolCall, 'name' | '
 }
 
 /**
- * OpenAI's API has the arguments as JSON in a string; templates write an object as JSON themselves. Models and clients that have none say so in
- * several ways.
+ * OpenAI's API carries the arguments as JSON in a string, but templates write an object as JSON
+ * themselves. Models and clients express empty arguments in several ways.
  */
 function readArguments(path: string, value: unknown): ChatToolCall['arguments'] {
   if (value === undefined) return {};
@@ -143,7 +151,7 @@ function readArguments(path: string, value: unknown): ChatToolCall['arguments'] 
   throw badField(path, show(value), 'an object, as JSON in a string');
 }
 
-/** Text, or a list of parts of which each is text. */
+/** A text, or a list of text parts. */
 function readContent(message: Fields, path: string): string {
   const content = message.get('content');
   if (content === undefined) throw badField(`${path}.content`, message.shown('content'), 'a string');
@@ -159,7 +167,10 @@ function readPart(value: unknown, path: string): string {
   return checkText(`${path}.text`, part.get('text'), MAX_CONTENT);
 }
 
-/** A plain form of a chat, for a model that was trained on none: each message behind the name of who speaks. */
+/**
+ * A plain format for a model that was trained on no chat format: each message after the name of its
+ * speaker.
+ */
 export function plainChatText(messages: readonly ChatMessage[]): string {
   const lines = messages.map(({ role, name, content }) => `${name ?? role}: ${content}\n`);
   return `${lines.join('')}assistant:`;

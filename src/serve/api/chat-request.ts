@@ -18,7 +18,7 @@ import type { ServedModel } from './served-model.js';
 import type { TextFormat } from './text-format.js';
 import { calledFormat, schemasOf, type ToolUse } from './tools.js';
 
-/** What OpenAI's and vLLM's chats have, and this server has not. */
+/** Fields of OpenAI's and vLLM's chats that this server does not support. */
 const HARMLESS: Harmless = {
   functions: isEmpty,
   function_call: (value) => value === 'none' || value === 'auto',
@@ -28,7 +28,8 @@ const HARMLESS: Harmless = {
   verbosity: () => false,
   web_search_options: () => false,
   store: (value) => value === false,
-  // Notes of the client for itself, and where OpenAI would compute: nothing that a server of one's own could do otherwise.
+  // The client's own notes, and the choice of OpenAI's servers. They mean nothing to a self-hosted
+  // server.
   metadata: (value) => typeof value === 'object',
   service_tier: (value) => value === 'auto' || value === 'default',
   safety_identifier: (value) => typeof value === 'string',
@@ -81,7 +82,7 @@ export async function readChat(
   };
 }
 
-/** The format that the answer is held to: that of calls that must be made, or the one that the client wants. */
+/** The format that constrains the answer: that of mandatory calls, or the client's own. */
 function readForced(use: ToolUse, wanted: TextFormat | null, { grammar }: ServedModel): TextFormat | null {
   const called = calledFormat(use);
   if (called !== null && grammar === null)
@@ -94,7 +95,7 @@ function readForced(use: ToolUse, wanted: TextFormat | null, { grammar }: Served
   return called ?? wanted;
 }
 
-/** How the answers are taken apart; null: they are text. */
+/** Says how the answers are parsed; null if they are plain text. */
 function readingOf(
   { tools, choice }: ToolUse,
   format: TextFormat | null,
@@ -102,7 +103,7 @@ function readingOf(
   { answers }: ServedModel,
 ): AnswerReading | null {
   if (tools !== null && choice !== 'auto') return answers.forced(choice === 'required' ? null : choice.name);
-  // A text that is held to a format has no markers.
+  // A text that is constrained to a format has no markers.
   return format === null ? answers.reading({ tools: tools && schemasOf(tools), prompt }) : null;
 }
 

@@ -5,42 +5,54 @@ import { type ChatMessage, readMessages } from './chat-message.js';
 import type { Fields } from './fields.js';
 import { type ChatTool, readTools, TOOL_NAMES, type ToolUse } from './tools.js';
 
-/** A chat, as far as the prompt is made of it. */
+/** The parts of a chat that the prompt is made of. */
 export interface Chat {
   readonly messages: readonly ChatMessage[];
-  /** The tools that the model may call; null: none. */
+  /** The tools that the model may call; null if none. */
   readonly tools: readonly ChatTool[] | null;
   /** Whether the prompt ends where the model's answer begins. */
   readonly beginsAnswer: boolean;
-  /** What the client gives to the template itself (`chat_template_kwargs`), such as `enable_thinking`. */
+  /**
+   * The client's arguments for the template itself (`chat_template_kwargs`), such as
+   * `enable_thinking`.
+   */
   readonly templateArguments: Readonly<Record<string, unknown>>;
 }
 
-/** A model's own template of chats, which `openChatTemplate` makes of its text. */
+/** A model's own chat template, which `openChatTemplate` makes from its source. */
 export interface ChatTemplate {
   /**
-   * The prompt of a chat, as text, or a promise of it.
-   * @throws an error, also by rejection, whose message the client is given: the template cannot say such a chat, or there is none
+   * The prompt of a chat, as text or as a promise of text.
+   * @throws an error, also by rejection, whose message is sent to the client: the template cannot
+   * express the chat, or there is no template
    */
   render(chat: Chat): string | Promise<string>;
-  /** Its text, which says in which form the model calls tools and thinks; absent or null: nobody knows. */
+  /**
+   * The source of the template. It shows in which format the model calls tools and writes its
+   * reasoning. Absent or null if unknown.
+   */
   readonly source?: string | null;
-  /** What it names that there is not, in words: a chat that needs it is refused. */
+  /**
+   * Descriptions of filters and tests that the template names but that do not exist. A chat that
+   * needs them is refused.
+   */
   readonly missing?: readonly string[];
 }
 
-/** What is known of the template of a model. */
+/** Facts about the template of a model. */
 interface TemplateFacts {
-  /** Whether the model has a template of its own: only that one knows how tools are written. */
+  /**
+   * Whether the model has its own template. Only a template of its own knows how tools are written.
+   */
   readonly hasTemplate: boolean;
-  /** Its text; null: nobody knows. */
+  /** The source of the template; null if unknown. */
   readonly templateSource: string | null;
 }
 
-/** How much a model is to think, by OpenAI's names. */
+/** The reasoning efforts, by OpenAI's names. */
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** What a body says of tools and templates, under the names of OpenAI's and vLLM's APIs. */
+/** Fields about messages, tools and templates, under the names of OpenAI's and vLLM's APIs. */
 export const CHAT_NAMES = {
   messages: true,
   ...TOOL_NAMES,
@@ -59,13 +71,13 @@ export function readChatFields(
   if (!isObject(given)) throw badField('chat_template_kwargs', show(given), 'an object');
   if (!hasTemplate && Object.keys(given).length > 0)
     throw unsupported('chat_template_kwargs', 'this model has no template of its own');
-  // What is said to the template itself is said later.
+  // Arguments for the template itself come later, so that they override the effort.
   const templateArguments = { ...readEffort(fields, template), ...given };
   const use = readTools(fields, hasTemplate);
   return { chat: { messages, tools: use.tools, templateArguments }, use };
 }
 
-/** What a template is told of how much the model is to think. */
+/** The template's arguments for the reasoning effort. */
 function readEffort(
   fields: Fields,
   { hasTemplate, templateSource }: TemplateFacts,

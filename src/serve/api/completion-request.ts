@@ -16,10 +16,10 @@ import {
 import { readLogprobs, readsPrompts } from './sampling.js';
 import type { ServedModel } from './served-model.js';
 
-/** Tokens of a completion whose client does not say how many, as in OpenAI's API. */
+/** The default maximum number of tokens of a completion, as in OpenAI's API. */
 const DEFAULT_TOKENS = 16;
 
-/** What OpenAI's and vLLM's completions have, and this server has not. */
+/** Fields of OpenAI's and vLLM's completions that this server does not support. */
 const HARMLESS: Harmless = {
   best_of: (value) => value === 1,
   suffix: (value) => value === '',
@@ -55,14 +55,15 @@ export async function readCompletion(
     longestPrompt,
     maxModelLen,
     otherwise: DEFAULT_TOKENS,
-    // Nothing but the prompt can be asked for where there is an echo of it.
+    // Only a request that echoes its prompt may ask for 0 tokens: the answer is then the prompt
+    // alone.
     least: isEchoed ? 0 : 1,
   });
   const echoes = isEchoed ? prompts.map((tokens) => decode(model.vocabulary, tokens)) : null;
   return { ...common, ...lengths, prompts, echoes, scoresPrompts, answer: null, isParallel: true };
 }
 
-/** A text, its tokens, or a list of texts or of lists of tokens. */
+/** Reads a text, its tokens, or a list of texts or of lists of tokens. */
 export async function readTexts(
   fields: Fields,
   name: string,
@@ -72,7 +73,7 @@ export async function readTexts(
   const given = fields.get(name);
   const addsSpecial = fields.boolean('add_special_tokens') ?? true;
   const encode = async (field: string, text: unknown, length?: number): Promise<Int32Array> => {
-    // A text without tokens of its own is no prompt, whatever is put in front of it.
+    // A text without tokens of its own is not a prompt, even if special tokens are added in front.
     if (text === '') throw badField(field, '""', 'a text that is not empty');
     return checkPrompt(field, await model.encoder.encode(field, text, addsSpecial, length));
   };

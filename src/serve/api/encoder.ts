@@ -4,30 +4,34 @@ import type { Vocabulary } from '../text/vocabulary.js';
 import { ApiError } from './api-error.js';
 import { checkText } from './fields.js';
 
-/** Characters of a request whose tokens are made at once: it takes a few milliseconds with any tokenizer. */
+/**
+ * Texts of a request up to this number of characters are tokenized on the event loop. That takes a
+ * few milliseconds with any tokenizer.
+ */
 const AT_ONCE = 2048;
 const MAX_TEXT = 2 ** 30;
-/** Seconds after which a client may try again, if its text was not tokenized in time. */
+/** Seconds after which a client may retry if its text was not tokenized in time. */
 const BUSY_S = 10;
 
 /**
- * Makes tokens of what clients send. A text that is too long for the model whatever its tokens are is refused before they are made, and
- * those of a long text are made off the event loop, where the vocabulary can do that.
+ * Tokenizes the texts of clients. A text that is too long for the model in any case is refused
+ * without being tokenized. Long texts are tokenized off the event loop if the vocabulary supports
+ * it.
  */
 export class Encoder {
   readonly #vocabulary: Vocabulary;
   readonly #maxModelLen: number;
 
-  /** @param maxModelLen most tokens of prompt and output together */
+  /** @param maxModelLen the maximum number of tokens of prompt and output together */
   constructor(vocabulary: Vocabulary, maxModelLen: number) {
     this.#vocabulary = vocabulary;
     this.#maxModelLen = maxModelLen;
   }
 
   /**
-   * The tokens of a text.
-   * @param name of the field that has it, for errors
-   * @param addsSpecial whether the tokens are added with which every prompt begins
+   * Tokenizes a text.
+   * @param name of the text's field, for errors
+   * @param addsSpecial whether the special tokens are added with which every prompt begins
    * @param length characters of all texts of the request
    * @throws ApiError, also by rejection
    */
@@ -46,7 +50,11 @@ export class Encoder {
     }
   }
 
-  /** Refuses what is too long, however few tokens it has. @param bytes of the text, or of a part of it @throws ApiError */
+  /**
+   * Refuses a text that is too long even with the fewest possible tokens.
+   * @param bytes of the text, or of a part of it
+   * @throws ApiError
+   */
   checkLength(name: string, bytes: number): void {
     const { longestToken } = this.#vocabulary;
     if (longestToken === undefined || bytes <= this.#maxModelLen * longestToken) return;
@@ -60,8 +68,8 @@ export class Encoder {
 }
 
 /**
- * A text that no vocabulary makes tokens of is the client's matter. That it was not done in time is the machine's: the time grows with the
- * length of the text alone, and the longest has plenty.
+ * A text that the vocabulary rejects is the client's error. A timeout is the server's, because even
+ * the longest accepted text has ample time.
  */
 function refuse(name: string, error: unknown): never {
   const isLimit = error instanceof AsideLimitError;

@@ -3,19 +3,23 @@ import { show } from '../../base/errors.js';
 import { type KnownNames, suggest } from '../../base/known-names.js';
 import { ApiError, badField } from './api-error.js';
 
-/** A lone surrogate is no character: it cannot be written as UTF-8. */
+/** A lone surrogate is not a character: it cannot be encoded as UTF-8. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
- * The fields of a request's body, each read by its type. A field that is null counts as absent, as in OpenAI's API.
- * Every method throws an `ApiError` with status 400 that names the field, its value and what was expected.
+ * The fields of a request's body, each read by its type. A field that is null counts as absent, as
+ * in OpenAI's API. Every method throws an `ApiError` with status 400 that names the field, its
+ * value and the expected values.
  */
 export class Fields {
   readonly #body: Readonly<Record<string, unknown>>;
-  /** What is before the names of these fields in messages: empty, or the name of the object that they are in, with a dot. */
+  /**
+   * The prefix of these fields' names in messages: empty, or the name of the enclosing object with
+   * a dot.
+   */
   readonly #path: string;
 
-  /** @param known the names that the body may have; others are refused */
+  /** @param known the names that the body may have; other names are refused */
   constructor(body: unknown, known: KnownNames, path = '') {
     if (!isObject(body)) {
       if (path === '') throw new ApiError(400, `the body must be a JSON object, got ${show(body)}`);
@@ -26,17 +30,17 @@ export class Fields {
     for (const name of Object.keys(body)) if (!known.names.has(name)) throw this.#unknown(name, known);
   }
 
-  /** The value as it came; undefined if there is none. */
+  /** The raw value; undefined if there is none. */
   get(name: string): unknown {
     return Object.hasOwn(this.#body, name) ? (this.#body[name] ?? undefined) : undefined;
   }
 
-  /** What came, in words; null is another thing than nothing. */
+  /** The value as text for messages. Null and a missing field differ here. */
   shown(name: string): string {
     return Object.hasOwn(this.#body, name) ? show(this.#body[name]) : 'nothing';
   }
 
-  /** The name of a field in messages. */
+  /** The full name of a field, for messages. */
   nameOf(name: string): string {
     return this.#path + name;
   }
@@ -67,7 +71,7 @@ export class Fields {
     return value === undefined ? undefined : checkText(this.nameOf(name), value, maxLength);
   }
 
-  /** A list; `expected` says of what, in words. */
+  /** Reads a list. @param expected a description of the items */
   list(name: string, maxLength: number, expected: string): readonly unknown[] | undefined {
     const value = this.get(name);
     if (value === undefined) return undefined;
@@ -75,7 +79,7 @@ export class Fields {
     throw badField(this.nameOf(name), show(value), `a list of at most ${maxLength} ${expected}`);
   }
 
-  /** The fields of an object in this one. */
+  /** The fields of an object within this one. */
   object(name: string, known: KnownNames): Fields | undefined {
     const value = this.get(name);
     return value === undefined ? undefined : new Fields(value, known, this.nameOf(name));
@@ -89,7 +93,7 @@ export class Fields {
   }
 }
 
-/** Returns `value` if it is a string of whole characters. @throws ApiError */
+/** Returns `value` if it is a string without lone surrogates. @throws ApiError */
 export function checkText(name: string, value: unknown, maxLength: number): string {
   if (typeof value !== 'string') throw badField(name, show(value), 'a string');
   if (value.length > maxLength)

@@ -8,55 +8,60 @@ import { readSampling } from './sampling.js';
 import type { ServedModel } from './served-model.js';
 import { FORMAT_NAMES, readTextFormat, type TextFormat } from './text-format.js';
 
-/** Bounds of a request, so that one client cannot take what all need. */
+/** Limits of a request, so that one client cannot take the capacity that all clients share. */
 export interface RequestBounds {
-  /** Most choices of a request: `n`, for each of its prompts. */
+  /** The maximum number of choices of a request: `n` times the number of prompts. */
   readonly maxChoices: number;
 }
 
-/** Most stop strings of a request, and most characters of one. */
+/**
+ * The maximum number of stop strings of a request, and the maximum length of each in characters.
+ */
 const MAX_STOPS = 32;
 const MAX_STOP_LENGTH = 1000;
 const MAX_STOP_TOKENS = 256;
 const MAX_NAME_LENGTH = 256;
 const MAX_TOKENS = 2 ** 31 - 1;
 
-/** What the two ways to generate text have in common, checked. */
+/** The fields that completions and chats share, validated. */
 export interface GenerationRequest {
   /** The prompts, as tokens. */
   readonly prompts: readonly Int32Array[];
-  /** Choices for each prompt. */
+  /** The number of choices for each prompt. */
   readonly n: number;
-  /** Most tokens of each choice. 0: the choices are their echoes. */
+  /** The maximum number of tokens of each choice. 0: each choice is only its echo. */
   readonly maxTokens: number;
   readonly minTokens: number;
   /** Strings that end a text. */
   readonly stop: readonly string[];
   readonly stopTokenIds: readonly number[];
-  /** Whether a stop string belongs to the text that it ends. */
+  /** Whether the text includes the stop string that ends it. */
   readonly keepsStop: boolean;
   readonly ignoreEos: boolean;
   readonly priority: number | undefined;
   readonly cacheSalt: string | undefined;
-  /** How tokens are to be picked, with the defaults of the model. */
+  /** The sampling parameters, with the defaults of the model. */
   readonly sampling: SamplingParams;
-  /** The format that the texts are held to; null: none. */
+  /** The format that constrains the texts; null if none. */
   readonly format: TextFormat | null;
-  /** True: chunks are sent while the text is made. */
+  /** Whether chunks are sent while the text is generated. */
   readonly isStreamed: boolean;
-  /** Whether the stream says in the end how many tokens there were. */
+  /** Whether the stream ends with the token counts. */
   readonly includesUsage: boolean;
-  /** What each choice begins with, by prompt: the prompt itself where it is echoed. */
+  /** The beginning of each choice, by prompt: the prompt itself if it is echoed. Null if not. */
   readonly echoes: readonly string[] | null;
-  /** How the answers are taken apart into thoughts, text and calls of tools; null: they are text. */
+  /**
+   * Says how the answers are split into reasoning, text and tool calls; null if they are plain
+   * text.
+   */
   readonly answer: AnswerReading | null;
   /** Whether an answer may have several calls. */
   readonly isParallel: boolean;
-  /** Whether the tokens of the echoes are said how likely they are. */
+  /** Whether the log-probabilities of the echoed tokens are wanted. */
   readonly scoresPrompts: boolean;
 }
 
-/** Names of what both ways to generate take. */
+/** The names of fields that completions and chats share. */
 export const GENERATION_NAMES = {
   model: true,
   stream: true,
@@ -90,10 +95,10 @@ const STREAM_OPTIONS: KnownNames = {
   words: new Map(),
 };
 
-/** What a field that is not supported may have all the same, since it asks for nothing. */
+/** Values of unsupported fields that are accepted because they request nothing. */
 export type Harmless = Readonly<Record<string, (value: unknown) => boolean>>;
 
-/** Refuses what the server does not do, unless it asks for nothing. @throws ApiError */
+/** Refuses unsupported fields, unless their value requests nothing. @throws ApiError */
 export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
   for (const [name, isHarmless] of Object.entries(harmless)) {
     const value = fields.get(name);
@@ -102,15 +107,15 @@ export function refuseUnsupported(fields: Fields, harmless: Harmless): void {
   }
 }
 
-/** The part of a request that both ways to generate have. */
+/** The part of a request that completions and chats share. */
 export type CommonPart = Omit<
   GenerationRequest,
   'prompts' | 'maxTokens' | 'minTokens' | 'echoes' | 'scoresPrompts' | 'answer' | 'isParallel'
 >;
 
 /**
- * Reads what both ways to generate have in common.
- * @param logprobs of how many most likely tokens; undefined: none
+ * Reads the fields that completions and chats share.
+ * @param logprobs the number of most likely tokens to report; undefined if none
  * @throws ApiError
  */
 export function readCommon(fields: Fields, model: ServedModel, logprobs: number | undefined): CommonPart {
@@ -118,9 +123,10 @@ export function readCommon(fields: Fields, model: ServedModel, logprobs: number 
   const options = fields.object('stream_options', STREAM_OPTIONS);
   if (options !== undefined && !isStreamed)
     throw badField('stream_options', 'an object', 'absent where stream is not true');
-  // The padding that it asks for is not sent; what it protects from is nothing that a client could miss.
+  // The server never sends this padding. It hides the lengths of tokens from an eavesdropper and
+  // does not change an answer.
   options?.boolean('include_obfuscation');
-  // Who the user is decides nothing here.
+  // The user's name has no effect here.
   fields.text('user', MAX_NAME_LENGTH);
   return {
     n: fields.integer('n', 1, 1024) ?? 1,
@@ -141,7 +147,10 @@ export function readCommon(fields: Fields, model: ServedModel, logprobs: number 
   };
 }
 
-/** Most tokens of a choice, and fewest. @param names names of the field for the most, the first that is there counts */
+/**
+ * Reads the maximum and minimum number of tokens of a choice.
+ * @param names fields for the maximum; the first that is present counts
+ */
 export function readLengths(
   fields: Fields,
   names: readonly string[],
@@ -149,7 +158,7 @@ export function readLengths(
     readonly longestPrompt: number;
     readonly maxModelLen: number;
     readonly otherwise: number;
-    /** Fewest tokens that may be asked for; 1 unless said. */
+    /** The smallest maximum that is allowed. Default 1. */
     readonly least?: number;
   },
 ): { maxTokens: number; minTokens: number } {
@@ -172,7 +181,7 @@ export function readLengths(
   return { maxTokens: most, minTokens };
 }
 
-/** Checks how many choices there are. @throws ApiError */
+/** Checks the number of choices. @throws ApiError */
 export function checkChoices(numPrompts: number, n: number, { maxChoices }: RequestBounds): void {
   if (numPrompts * n <= maxChoices) return;
   throw badField('n', `${n} for ${numPrompts} prompts`, `at most ${maxChoices} choices in all`);

@@ -4,27 +4,27 @@ import type { SamplingParams } from '../../engine/executor/sampling-params.js';
 import { badField, unsupported } from './api-error.js';
 import type { Fields } from './fields.js';
 
-/** A parameter that says how the executor picks tokens: its range, and the value that changes nothing. */
+/** A sampling parameter: its range, and the values that have no effect. */
 interface Range {
   readonly min: number;
   readonly max: number;
   readonly neutral: readonly number[];
   readonly isInteger?: true;
-  /** It changes nothing where the most likely token is always taken. */
+  /** Whether the parameter has no effect under greedy sampling. */
   readonly onlyRandom?: true;
 }
 
 const LARGE = 2 ** 53 - 1;
 
-/** The name of a parameter of sampling. */
+/** The name of a sampling parameter. */
 export type SamplingName = keyof SamplingParams;
 
-/** Those of them that are numbers, and mean the same in every route. */
+/** The sampling parameters that are numbers and mean the same in every route. */
 type NumberName = Exclude<SamplingName, 'logit_bias' | 'logprobs' | 'prompt_logprobs'>;
 
-/** The parameters of sampling, by vLLM's and OpenAI's names and ranges. */
+/** The sampling parameters, with vLLM's and OpenAI's names and ranges. */
 const RANGES: Readonly<Record<NumberName, Range>> = {
-  // A model that always takes the most likely token does what a temperature of 0 asks for.
+  // A model that samples greedily already does what a temperature of 0 asks for.
   temperature: { min: 0, max: 2, neutral: [0] },
   top_p: { min: 0, max: 1, neutral: [1], onlyRandom: true },
   top_k: { min: -1, max: 2 ** 31 - 1, neutral: [-1, 0], isInteger: true, onlyRandom: true },
@@ -36,18 +36,18 @@ const RANGES: Readonly<Record<NumberName, Range>> = {
 };
 
 /**
- * Which parameters of sampling a model heeds. Others are refused, unless their value changes nothing. `ignore`: all are taken, and none
- * is heeded, for a model whose texts mean nothing.
+ * The sampling parameters that a model supports. Others are refused, unless their value has no
+ * effect. `ignore`: all are accepted and none is used, for a model whose texts mean nothing.
  */
 export type HeededSampling = readonly SamplingName[] | 'ignore';
 
 /** The header that names the parameters of a request that the model ignores. */
 export const IGNORED_HEADER = 'x-blockstep-ignored';
 
-/** The names of those that are numbers. */
+/** The names of the numeric parameters. */
 const NUMBER_NAMES = Object.keys(RANGES) as readonly NumberName[];
 
-/** The names of all parameters of sampling. */
+/** The names of all sampling parameters. */
 export const SAMPLING_NAMES: readonly SamplingName[] = [
   ...NUMBER_NAMES,
   'logit_bias',
@@ -55,16 +55,18 @@ export const SAMPLING_NAMES: readonly SamplingName[] = [
   'prompt_logprobs',
 ];
 
-/** Most tokens of a logit bias, and the largest one, as in vLLM and in OpenAI's API. */
+/**
+ * The maximum number of tokens in a logit bias, and the largest bias, as in vLLM and OpenAI's API.
+ */
 const MOST_BIASES = 1024;
 const LARGEST_BIAS = 100;
-/** Most likely tokens of which log-probabilities can be had, as in OpenAI's API. */
+/** The maximum number of most likely tokens with log-probabilities, as in OpenAI's API. */
 const MOST_LOGPROBS = 20;
 
 /**
- * Reads the parameters of sampling that mean the same in every route.
+ * Reads the sampling parameters that mean the same in every route.
  * @param size of the vocabulary
- * @throws ApiError, also for one that the model does not heed
+ * @throws ApiError, also for a parameter that the model does not support
  */
 export function readSampling(fields: Fields, heeded: HeededSampling, size: number): SamplingParams {
   const sampling: { [name in NumberName]?: number } = {};
@@ -82,7 +84,10 @@ export function readSampling(fields: Fields, heeded: HeededSampling, size: numbe
   return logitBias === null ? sampling : { ...sampling, logit_bias: logitBias };
 }
 
-/** The parameters that would change the answer of another model, of one that ignores them. */
+/**
+ * The parameters of this request that the model ignores but that would have an effect with another
+ * model.
+ */
 export function ignoredSampling(sampling: SamplingParams, heeded: HeededSampling): readonly string[] {
   if (heeded !== 'ignore') return [];
   return Object.entries(sampling)
@@ -91,17 +96,20 @@ export function ignoredSampling(sampling: SamplingParams, heeded: HeededSampling
 }
 
 /**
- * Reads what a completion says of log-probabilities: `logprobs`, of so many most likely tokens.
- * @returns how many; undefined: none are wanted
- * @throws ApiError, also if the model gives none
+ * Reads the `logprobs` of a completion: the number of most likely tokens to report.
+ * @returns the number; undefined if no log-probabilities are wanted
+ * @throws ApiError, also if the model reports none
  */
 export function readLogprobs(fields: Fields, heeded: HeededSampling): number | undefined {
-  // Chats have a truth value here, and false asks for nothing.
+  // In chats this field is a boolean, and false requests nothing.
   if (fields.get('logprobs') === false) return undefined;
   return heededLogprobs(fields.integer('logprobs', 0, MOST_LOGPROBS), heeded);
 }
 
-/** Whether the tokens of a prompt are wanted to be said how likely they are: those of an echo. @throws ApiError if the model does not say it */
+/**
+ * Whether the log-probabilities of the prompt are wanted, which requires an echo. @throws ApiError
+ * if the model does not report them
+ */
 export function readsPrompts(
   isEchoed: boolean,
   logprobs: number | undefined,
@@ -116,7 +124,10 @@ export function readsPrompts(
   return true;
 }
 
-/** Reads what a chat says of them: `logprobs`, and `top_logprobs` of so many most likely tokens. See `readLogprobs`. */
+/**
+ * Reads the log-probability fields of a chat: `logprobs`, and the number `top_logprobs`. See
+ * `readLogprobs`.
+ */
 export function readChatLogprobs(fields: Fields, heeded: HeededSampling): number | undefined {
   const wanted = fields.boolean('logprobs') ?? false;
   const top = fields.integer('top_logprobs', 0, MOST_LOGPROBS);
@@ -126,7 +137,7 @@ export function readChatLogprobs(fields: Fields, heeded: HeededSampling): number
 }
 
 function heededLogprobs(count: number | undefined, heeded: HeededSampling): number | undefined {
-  // A model that ignores parameters has no probabilities that it could give.
+  // A model that ignores parameters has no probabilities to report.
   if (count !== undefined && (heeded === 'ignore' || !heeded.includes('logprobs')))
     throw unsupported('logprobs', 'this model does not say how likely its tokens are');
   return count;
@@ -155,7 +166,10 @@ function readLogitBias(
   return value as { readonly [token: string]: number };
 }
 
-/** Whether a model does with a parameter what it says. A model without temperature always takes the most likely token. */
+/**
+ * Whether a parameter has its documented effect on a model. A model without temperature always
+ * samples greedily.
+ */
 function isHeeded(name: NumberName, heeded: HeededSampling): boolean {
   if (heeded === 'ignore' || heeded.includes(name)) return true;
   const range = RANGES[name];

@@ -8,37 +8,46 @@ import type { Encoder } from './encoder.js';
 import type { HeededSampling } from './sampling.js';
 import type { TextFormat } from './text-format.js';
 
-/** The model that a server offers, as clients see it. */
+/** The model that a server offers to clients. */
 export interface ServedModel {
-  /** The name by which clients ask for it. */
+  /** The name by which clients request the model. */
   readonly id: string;
   readonly vocabulary: Vocabulary;
-  /** Makes tokens of texts. */
+  /** Tokenizes texts. */
   readonly encoder: Encoder;
-  /** Makes the prompt of a chat. @throws ApiError, or BlockstepError, also by rejection, for a chat that the model cannot be told */
+  /**
+   * Makes the prompt of a chat.
+   * @throws ApiError, or BlockstepError, also by rejection, for a chat that the template cannot
+   * express
+   */
   readonly chatPrompt: (chat: Chat) => Int32Array | Promise<Int32Array>;
-  /** Whether the prompt is made by a template of the model's own, which knows of tools. */
+  /** Whether the model's own template makes the prompt. Only such a template knows tools. */
   readonly hasTemplate: boolean;
-  /** The text of that template; null: there is none, or nobody knows it. */
+  /** The source of that template; null if there is none or it is unknown. */
   readonly templateSource: string | null;
   readonly sampling: HeededSampling;
-  /** What parameters of sampling are where a client does not say them. */
+  /** The sampling parameters that apply where a client gives none. */
   readonly samplingDefaults: SamplingParams;
-  /** Makes what holds a text to a format; null: nothing does. */
+  /**
+   * Makes the grammar that constrains a text to a format; null if the model supports no formats.
+   */
   readonly grammar: ((format: TextFormat) => Grammar | Promise<Grammar>) | null;
-  /** What it makes of texts in place of more text; null: it generates text. */
+  /** The model's output for a text, if it does not generate text; null if it does. */
   readonly vectors: 'embeddings' | 'scores' | null;
-  /** Makes what such a model scores of a query and a document; null: it scores nothing. */
+  /**
+   * Makes the tokens by which such a model scores a query and a document; null if it scores
+   * nothing.
+   */
   readonly rankPrompt: ((query: string, document: string) => Int32Array | Promise<Int32Array>) | null;
-  /** The forms in which it thinks and calls tools. */
+  /** The formats in which the model writes its reasoning and its tool calls. */
   readonly answers: AnswerForms;
-  /** When it was made, in seconds since 1970. */
+  /** The creation time, in seconds since 1970. */
   readonly created: number;
-  /** Most tokens of prompt and output together. */
+  /** The maximum number of tokens of prompt and output together. */
   readonly maxModelLen: number;
 }
 
-/** Refuses a request for another model. A request that names none is for this one. */
+/** Refuses a request for another model. A request without a model name is for this model. */
 export function checkModel(body: unknown, { id }: ServedModel): void {
   const { model } = (body ?? {}) as { model?: unknown };
   if (model === undefined || model === null || model === id) return;

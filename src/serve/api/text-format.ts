@@ -6,24 +6,27 @@ import type { Grammar } from '../../scheduler/request/grammar.js';
 import { ApiError, badField, unsupported } from './api-error.js';
 import { checkText, type Fields } from './fields.js';
 
-/** The format that a client wants a text to have. */
+/** The format that a client requests for a text. */
 export type TextFormat =
-  /** Any object in JSON. */
+  /** Any JSON object. */
   | { readonly type: 'json_object' }
-  /** JSON as a schema has it. */
+  /** JSON that conforms to a schema. */
   | { readonly type: 'json_schema'; readonly schema: Readonly<Record<string, unknown>> | boolean }
-  /** What a grammar in llama.cpp's GBNF allows. */
+  /** Text that a grammar in llama.cpp's GBNF allows. */
   | { readonly type: 'gbnf'; readonly grammar: string };
 
 const LONGEST_GRAMMAR = 2 ** 20;
 
-/** What a body says of the format: `response_format` as in OpenAI's API, `grammar` as llama.cpp's server has it. */
+/**
+ * The fields that give a format: `response_format` as in OpenAI's API, `grammar` as in llama.cpp's
+ * server.
+ */
 export const FORMAT_NAMES = { response_format: true, grammar: true };
 
 /**
- * Reads the format that is wanted; null: any text.
- * @param isHeeded whether the model can be held to a format
- * @throws ApiError, also for a format that the model cannot be held to
+ * Reads the requested format; null if any text is allowed.
+ * @param isHeeded whether the model supports formats
+ * @throws ApiError, also for a format that the model does not support
  */
 export function readTextFormat(fields: Fields, isHeeded: boolean): TextFormat | null {
   const format = readResponseFormat(fields);
@@ -56,7 +59,7 @@ function readResponseFormat(fields: Fields): TextFormat | null {
   const type = format.get('type');
   if (type !== 'text' && type !== 'json_object' && type !== 'json_schema')
     throw badField(format.nameOf('type'), show(type), '"text", "json_object" or "json_schema"');
-  // The schema of a JSON object is llama.cpp's server's form.
+  // Only llama.cpp's server has a schema with `json_object`.
   for (const [name, owner] of [
     ['json_schema', 'json_schema'],
     ['schema', 'json_object'],
@@ -73,7 +76,7 @@ function readResponseFormat(fields: Fields): TextFormat | null {
   const described = format.object('json_schema', SCHEMA_KEYS);
   described?.text('name', LONGEST_NOTE);
   described?.text('description', LONGEST_NOTE);
-  // Every schema is held as a strict one.
+  // Every schema is enforced as strict.
   described?.boolean('strict');
   return { type, schema: checkSchema('response_format.json_schema.schema', described?.get('schema')) };
 }
@@ -84,10 +87,10 @@ function checkSchema(name: string, schema: unknown): Readonly<Record<string, unk
 }
 
 /**
- * Makes the grammars of choices, which hold their texts to a format.
- * @param make makes one
+ * Makes the grammars that constrain the choices to a format.
+ * @param make makes one grammar
  * @param count of the choices
- * @throws by rejection ApiError for a format that no grammar can be made of
+ * @throws ApiError by rejection, for a format that cannot be converted to a grammar
  */
 export async function makeGrammars(
   format: TextFormat,

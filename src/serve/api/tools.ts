@@ -5,17 +5,17 @@ import { badField, unsupported } from './api-error.js';
 import type { Fields } from './fields.js';
 import type { TextFormat } from './text-format.js';
 
-/** What a client says of a tool that the model may call, as OpenAI's API has it. */
+/** A tool that the model may call, as in OpenAI's API. */
 export interface ChatTool {
   readonly type: 'function';
   readonly function: { readonly name: string } & Readonly<Record<string, unknown>>;
 }
 
-/** The tools of a chat, and whether they must be called. */
+/** The tools of a chat, and whether the model must call them. */
 export interface ToolUse {
-  /** The tools that the model is told of; null: none. */
+  /** The tools that the model may call; null if none. */
   readonly tools: readonly ChatTool[] | null;
-  /** `required`: at least one call. Else the name of the tool that must be called. */
+  /** `required`: at least one call is mandatory. An object names the tool that must be called. */
   readonly choice: 'auto' | 'required' | { readonly name: string };
   /** Whether an answer may have several calls. */
   readonly isParallel: boolean;
@@ -24,12 +24,13 @@ export interface ToolUse {
 const MOST_TOOLS = 1024;
 const TOOL_NAME = /^[\w.:-]{1,256}$/;
 
-/** What a body says of tools, under OpenAI's names. */
+/** The fields about tools, under OpenAI's names. */
 export const TOOL_NAMES = { tools: true, tool_choice: true, parallel_tool_calls: true };
 
 /**
  * Reads the tools of a chat.
- * @param hasTemplate whether the model has a template of its own: only that one knows how tools are written
+ * @param hasTemplate whether the model has its own template: only such a template knows how tools
+ * are written
  * @throws ApiError
  */
 export function readTools(fields: Fields, hasTemplate: boolean): ToolUse {
@@ -48,7 +49,7 @@ export function readTools(fields: Fields, hasTemplate: boolean): ToolUse {
   });
   const choice = readChoice(fields, tools);
   if (choice === 'none' || tools.length === 0) return { tools: null, choice: 'auto', isParallel };
-  // A tool that must be called is the only one that the model need know.
+  // If a tool must be called, the model needs to know only this tool.
   const told =
     typeof choice === 'string' ? tools : tools.filter((tool) => tool.function.name === choice.name);
   return { tools: told, choice, isParallel };
@@ -77,11 +78,14 @@ export function schemasOf(tools: readonly ChatTool[]): ToolSchemas {
   return new Map(tools.map((tool) => [tool.function.name, parametersOf(tool)]));
 }
 
-/** The format of an answer that consists of calls; null: the model decides. @param use some tools */
+/**
+ * The format of an answer that consists of calls; null if the model decides whether to call.
+ * @param use with at least one tool
+ */
 export function calledFormat({ tools, choice, isParallel }: ToolUse): TextFormat | null {
   if (tools === null || choice === 'auto') return null;
   if (choice !== 'required') return { type: 'json_schema', schema: parametersOf(tools[0]) };
-  // References within the schema of a tool begin where that stands here.
+  // References within a tool's schema are relative to the place of that schema here.
   const definitions = tools.map(
     (tool, i) => [`tool${i}`, moved(parametersOf(tool), `#/$defs/tool${i}`)] as const,
   );
@@ -101,7 +105,7 @@ export function calledFormat({ tools, choice, isParallel }: ToolUse): TextFormat
   return { type: 'json_schema', schema };
 }
 
-/** A tool without parameters takes none. */
+/** A tool without declared parameters accepts none. */
 const NO_PARAMETERS = { type: 'object', properties: {}, additionalProperties: false };
 
 function parametersOf(tool: ChatTool): Readonly<Record<string, unknown>> {
@@ -109,12 +113,12 @@ function parametersOf(tool: ChatTool): Readonly<Record<string, unknown>> {
   return isObject(parameters) && Object.keys(parameters).length > 0 ? parameters : NO_PARAMETERS;
 }
 
-/** Keywords whose values are no schemas. */
+/** Keywords whose values are not schemas. */
 const VALUES = new Set(['const', 'enum', 'default', 'examples']);
-/** Schemas within schemas; the conversion to a grammar refuses deeper ones. */
+/** The maximum nesting depth of schemas; the conversion to a grammar refuses deeper ones. */
 const MOST_NESTING = 200;
 
-/** A schema whose references to itself begin at `base`. */
+/** A copy of a schema whose internal references begin at `base`. */
 function moved(schema: unknown, base: string, depth = 0): unknown {
   if (depth > MOST_NESTING)
     throw badField('tools', 'more', `schemas of at most ${MOST_NESTING} schemas within each other`);

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError, toApiError } from '../api/api-error.js';
 
-/** See `appOptions`. Nobody needs the declarations of Fastify for it. */
+/** See `appOptions`. This type does not require Fastify's declarations. */
 export interface AppOptions {
   readonly return503OnClosing: boolean;
   readonly http: { readonly requireHostHeader: boolean };
@@ -11,17 +11,17 @@ export interface AppOptions {
 }
 
 /**
- * Options of Fastify with which a server of one's own answers in OpenAI's form where no plugin is asked: to a broken request, to a path that
- * cannot be read, and to what comes while it ends.
+ * Fastify options that make your own app answer in OpenAI's format where no plugin is asked. These
+ * cases are malformed requests, invalid paths and requests during shutdown.
  *
- * ```ts
+ * `` `ts
  * const app = fastify({ ...appOptions, forceCloseConnections: true });
- * ```
+ * `` `
  */
 export const appOptions: AppOptions = {
-  /** The plugin answers then. */
+  /** The plugin answers these requests itself. */
   return503OnClosing: false,
-  /** The plugin refuses requests without a host: Node would answer with a status alone. */
+  /** The plugin refuses requests without a host. Node would answer with a bare status. */
   http: { requireHostHeader: false },
   frameworkErrors(error, _request, reply): void {
     const { status, body } = toApiError(error);
@@ -42,5 +42,5 @@ export const appOptions: AppOptions = {
   },
 };
 
-/** Statuses of requests that Node's parser does not read; others are 400. */
+/** Statuses of requests that Node's parser rejects; others are 400. */
 const BROKEN: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };

@@ -4,23 +4,25 @@ import { hostname } from 'node:os';
 import type { FastifyRequest } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 
-/** What a route says of itself. */
+/** The configuration of a route. */
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Whether everybody may ask it, without a key, and by any name of the server. */
+    /** Whether the route is open to everybody, without a key and under any host name. */
     isOpen?: boolean;
   }
 }
 
 /**
- * Decides who may ask what.
+ * Decides which requests are allowed.
  *
- * Who asks without a key is trusted for the place where they are, and the pages of strangers run in browsers there. Such a page may have its
- * own name lead to this server's address (DNS rebinding): to the browser, it then asks the site that it came from. So without keys a server
- * answers to names alone that strangers cannot have: addresses, `localhost`, this machine's name, and those that it was told.
+ * Clients without a key are trusted because of their network location, and pages of strangers run
+ * in browsers at that location. Such a page can let its own host name resolve to this server's
+ * address (DNS rebinding). To the browser, the server then belongs to the page's site. So without
+ * keys the server answers only under names that strangers cannot control: IP addresses,
+ * `localhost`, this machine's name, and configured names.
  */
 export class Guard {
-  /** Hashes of the keys, which have equal lengths whatever the keys have. */
+  /** Hashes of the keys. They have equal lengths, whatever the lengths of the keys are. */
   readonly #hashes: readonly Buffer[];
   readonly #names: ReadonlySet<string>;
 
@@ -32,7 +34,7 @@ export class Guard {
 
   /** @throws ApiError if the request is refused */
   check(request: FastifyRequest): void {
-    // Clients of HTTP/1.0 say none, and those of HTTP/1.1 must.
+    // Clients of HTTP/1.0 may omit the host; clients of HTTP/1.1 must send it.
     if (request.raw.httpVersion === '1.1' && hostOf(request) === undefined)
       throw new ApiError(400, 'the request has no Host header, as HTTP/1.1 wants', { code: 'missing_host' });
     if (request.method !== 'GET' && request.method !== 'HEAD') this.#checkOrigin(request);
@@ -46,7 +48,7 @@ export class Guard {
     if (key === undefined)
       throw new ApiError(401, 'a key is needed, as "Authorization: Bearer KEY"', { code: 'missing_api_key' });
     const given = hashOf(key);
-    // All keys are compared, so that the time says nothing of which is near.
+    // All keys are compared, so that the time reveals nothing about them.
     const matches = this.#hashes.filter((hash) => timingSafeEqual(hash, given));
     if (matches.length === 0)
       throw new ApiError(401, 'the key is not known here', { code: 'invalid_api_key' });
@@ -54,7 +56,7 @@ export class Guard {
 
   #checkHost(request: FastifyRequest): void {
     const host = hostOf(request);
-    // Only clients of HTTP/1.0 say none, and browsers all do.
+    // Only clients of HTTP/1.0 omit the host; all browsers send it.
     if (host === undefined) return;
     const name = nameOf(host);
     if (isOwn(name) || this.#names.has(name)) return;
@@ -63,25 +65,29 @@ export class Guard {
   }
 
   /**
-   * Refuses what the page of another site has a browser send: the browser of whoever works at this machine reaches servers that are for this
-   * machine alone, and sends simple requests without asking. Other clients send no `Origin`.
+   * Refuses requests that a page of another site makes a browser send. The browser of a user of
+   * this machine can reach servers that only this machine can, and sends simple requests without a
+   * preflight. Other clients send no `Origin`.
    */
   #checkOrigin(request: FastifyRequest): void {
     const { origin } = request.headers;
     if (origin === undefined) return;
     const url = URL.canParse(origin) ? new URL(origin) : null;
-    // A proxy may have another name for the server than its clients.
+    // A proxy may know the server under another name than its clients do.
     if (url !== null && (url.host === hostOf(request) || this.#names.has(nameOf(url.host)))) return;
     throw new ApiError(403, 'requests from the pages of other sites are refused', { code: 'foreign_origin' });
   }
 }
 
-/** What the request itself says, whatever a proxy adds to it: a page could add the same. */
+/**
+ * The host that the request itself names. Headers that a proxy adds are ignored, because a page
+ * could add them too.
+ */
 function hostOf({ headers }: FastifyRequest): string | undefined {
   return headers.host ?? (headers[':authority'] as string | undefined);
 }
 
-/** A name without its port, in lower case. */
+/** A host name without its port, in lower case. */
 function nameOf(host: string): string {
   return host
     .toLowerCase()
@@ -90,7 +96,7 @@ function nameOf(host: string): string {
     .replace(/\.$/, '');
 }
 
-/** Whether no stranger can have this name lead anywhere. */
+/** Whether strangers cannot control where this name resolves to. */
 function isOwn(name: string): boolean {
   if (isIP(name) !== 0 || name === 'localhost' || name.endsWith('.localhost')) return true;
   const own = hostname().toLowerCase();

@@ -8,19 +8,22 @@ const PROBE_MS = 500;
 /** A comment of server-sent events. */
 const COMMENT = ':\n\n';
 
-/** Node reads this property of a server when a FIN comes, and has no option for it. */
+/** Node reads this property of a server when a FIN arrives, and has no option for it. */
 type HalfOpenServer = Server & { httpAllowHalfOpen: boolean };
 
-/** By connection: the responses of these routes that are not over. */
+/** By connection: the unfinished responses of these routes. */
 type Live = WeakMap<Socket, Set<ServerResponse>>;
 
 /**
- * Has the routes of `app` answer a client that has sent its request and then its FIN (RFC 9112, section 8: a FIN does not say that nobody
- * wants the answer). A client that closes its whole connection sends the same FIN. It differs in what its machine answers to further bytes:
- * RST, behind which a write fails. So until the answer is over, the server sends bytes that mean nothing. Once such a write fails, the
- * response is closed, as for any client that has left.
+ * Lets the routes of `app` answer a client that has sent its request and then its FIN. According to
+ * RFC 9112, section 8, a FIN does not mean that nobody wants the answer. A client that closes its
+ * whole connection sends the same FIN. The two cases differ in the reaction to further bytes: a
+ * closed connection answers with RST, after which a write fails. So until the answer is complete,
+ * the server sends bytes without meaning. Once such a write fails, the response is closed, as for
+ * any client that has left.
  *
- * A client of HTTP/1.0 must not be sent such bytes: its FIN closes the connection, as Node does it. Other routes of the server keep that too.
+ * A client of HTTP/1.0 must not receive such bytes: its FIN closes the connection, as Node does it.
+ * The app's other routes keep Node's behaviour too.
  */
 export function answerHalfClosed(app: FastifyInstance): void {
   const server = app.server as HalfOpenServer;
@@ -35,12 +38,12 @@ export function answerHalfClosed(app: FastifyInstance): void {
   });
 }
 
-/** Keeps a connection open behind a FIN while there are responses. */
+/** Keeps a connection open after a FIN while it has responses. */
 function watch(server: HalfOpenServer, socket: Socket, live: Live): Set<ServerResponse> {
   const responses = new Set<ServerResponse>();
   live.set(socket, responses);
   let before = false;
-  // Node's own listener stands between these two.
+  // Node's own listener runs between these two.
   socket.prependListener('end', () => {
     before = server.httpAllowHalfOpen;
     server.httpAllowHalfOpen ||= responses.size > 0;
@@ -55,7 +58,8 @@ function watch(server: HalfOpenServer, socket: Socket, live: Live): Set<ServerRe
 }
 
 function probe(response: ServerResponse): void {
-  // What waits to be taken is a probe too. A response behind another one on its connection has no socket yet.
+  // Bytes that wait to be sent are a probe too. A response queued behind another on its connection
+  // has no socket yet.
   if (response.writableEnded || response.writableNeedDrain || response.socket === null) return;
   if (response.headersSent) response.write(COMMENT);
   else response.writeContinue();

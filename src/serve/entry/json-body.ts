@@ -3,15 +3,21 @@ import { StringDecoder } from 'node:string_decoder';
 import { setImmediate as turn } from 'node:timers/promises';
 import { ApiError } from '../api/api-error.js';
 
-/** Bodies up to so many bytes are read as they are. */
+/** Bodies up to this number of bytes are parsed without being checked first. */
 const SMALL = 2 ** 11;
-/** Most values in lists, and most objects, lists and fields: what takes longer to read than so many holds up everybody. */
+/**
+ * The maximum number of list items, and the maximum number of objects, lists and fields together.
+ * Parsing more would hold up all other requests.
+ */
 const MOST_VALUES = 2 ** 18;
 const MOST_FIELDS = 2 ** 16;
-/** Most objects and lists within each other: what is nested deeper ends the stack of whoever goes through it. */
+/**
+ * The maximum nesting depth of objects and lists. Deeper nesting overflows the stack of code that
+ * walks the values.
+ */
 const MOST_NESTING = 1000;
 
-/** Bytes that become text at once. */
+/** The number of bytes that are decoded to text in one go. */
 const PIECE = 2 ** 20;
 
 const QUOTE = 0x22;
@@ -24,10 +30,12 @@ const BRACKET_END = 0x5d;
 const BRACE_END = 0x7d;
 
 /**
- * Reads the body of a request. Fields named `__proto__` are fields as any other here, so that they are refused by name where names are known:
- * nothing of a body is ever assigned to an object.
- * A long body of other letters than ASCII's becomes text in pieces, a turn of the event loop each: V8 takes 5 ms for a megabyte.
- * @throws by rejection ApiError for what is no JSON in UTF-8, and for what has more values than a request could need
+ * Parses the body of a request. Nothing of a body is ever assigned to an object, so fields named
+ * `__proto__` are plain fields here. They are refused by name where names are known. A long body
+ * with non-ASCII text is decoded in pieces, one per turn of the event loop: V8 takes 5 ms for a
+ * megabyte.
+ * @throws ApiError by rejection, for a body that is not JSON in UTF-8, or that has more values than
+ * a request could need
  */
 export async function readJson(bytes: Buffer): Promise<unknown> {
   if (bytes.length === 0) throw bad('the body is empty, expected JSON');
@@ -52,7 +60,7 @@ async function textOf(bytes: Buffer): Promise<string> {
   return text + decoder.end();
 }
 
-/** Counts what stands outside of strings. Whether all that is JSON, the parser says. */
+/** Counts the values outside of strings. The parser decides whether the body is valid JSON. */
 function checkSize(bytes: Buffer): void {
   let values = 0;
   let fields = 0;
@@ -75,7 +83,7 @@ function checkSize(bytes: Buffer): void {
   }
 }
 
-/** Where the string ends that begins at `start`; below 0: it does not. */
+/** The index where the string that begins at `start` ends; negative if it does not end. */
 function endOfString(bytes: Buffer, start: number): number {
   for (let i = start + 1; ; i++) {
     i = bytes.indexOf(QUOTE, i);

@@ -3,11 +3,14 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { ApiError, toApiError } from '../api/api-error.js';
 import { readJson } from './json-body.js';
 
-/** Most bytes of a refused body that are taken, and milliseconds that this may take. */
+/**
+ * The maximum number of bytes of a refused body that are read, and the maximum time for this in
+ * milliseconds.
+ */
 const MOST_DISCARDED = 2 ** 26;
 const DISCARD_MS = 10_000;
 
-/** Has bodies read, and what is refused before a route is asked. */
+/** Sets up the parsing of bodies, and the refusals that precede every route. */
 export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
   const methods = new Map<string, Set<string>>();
   app.addHook('onRoute', (route) => {
@@ -33,7 +36,7 @@ export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
     });
   });
   app.addHook('onReady', (done) => {
-    // Node itself answers with a status alone.
+    // Node itself answers with a bare status.
     if (app.server.listenerCount('checkExpectation') === 0)
       app.server.on('checkExpectation', refuseExpectation);
     done();
@@ -41,8 +44,9 @@ export function addRefusals(app: FastifyInstance, maxBodyBytes: number): void {
 }
 
 /**
- * Takes the rest of a body that is refused for its length. Many clients send all of a body before they read an answer, and a connection that
- * is closed with bytes unread is reset: they would never learn why.
+ * Reads and drops the rest of a body that is refused for its length. Many clients send their whole
+ * body before they read an answer. A connection that is closed with unread bytes is reset, and such
+ * a client would never see the reason.
  */
 export function discardBody(request: IncomingMessage): Promise<void> {
   if (request.complete || request.destroyed) return Promise.resolve();
@@ -75,7 +79,7 @@ function allowedAt(path: string, methods: ReadonlyMap<string, ReadonlySet<string
   return [];
 }
 
-/** What a client is answered with, in words that say what to do where Fastify itself refused. */
+/** The error that a client receives. Where Fastify itself refused, the message says what to do. */
 export function refusalOf(error: unknown, maxBodyBytes: number, { headers }: FastifyRequest): ApiError {
   const { code } = (error ?? {}) as { code?: unknown };
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE')

@@ -6,9 +6,9 @@ import { float, isFloat, numberOf, str, Tuple, truth, Undefined } from './values
 
 const COMPARING = ['==', '!=', '<', '>', '<=', '>='];
 
-/** Reads expressions, with Jinja's precedences. */
+/** Parses expressions, with Jinja's operator precedence. */
 export class Expressions extends Operands {
-  /** An expression, or a tuple of several behind commas. */
+  /** An expression, or a tuple of several separated by commas. */
   tuple(tokens: Tokens): Expression {
     const first = this.read(tokens);
     if (!tokens.is(',')) return first;

@@ -22,8 +22,8 @@ const END_RAW = /\{%([-+]?)\s*endraw\s*([-+]?)%\}/g;
 const BEGIN_RAW = /\s*raw\s*([-+]?)%\}/y;
 
 /**
- * Cuts a template into text and tags, with white space as Hugging Face's library has it: a line that has a block alone leaves nothing
- * (`trim_blocks`, `lstrip_blocks`).
+ * Splits a template into text and tags. White space is handled as in Hugging Face's library: a line
+ * that holds only a block leaves nothing (`trim_blocks`, `lstrip_blocks`).
  * @throws TemplateError
  */
 export function segmentsOf(source: string): readonly Segment[] {
@@ -35,9 +35,9 @@ class Lexer {
   readonly #segments: Segment[] = [];
   #at = 0;
   #line = 1;
-  /** Index up to which lines were counted. */
+  /** The index up to which lines have been counted. */
   #counted = 0;
-  /** Whether white space at the begin of the next text is dropped. */
+  /** Whether white space at the start of the next text is dropped. */
   #strips = false;
 
   constructor(source: string) {
@@ -62,7 +62,11 @@ class Lexer {
     }
   }
 
-  /** The text up to a tag. @param sign of the tag @param isBlock whether white space in front of it is dropped where it begins a line */
+  /**
+   * The text before a tag.
+   * @param sign of the tag
+   * @param isBlock whether white space before a tag at the start of a line is dropped
+   */
   #text(end: number, sign: string, isBlock: boolean): void {
     let text = this.#source.slice(this.#at, end);
     if (this.#strips) text = text.trimStart();
@@ -84,13 +88,13 @@ class Lexer {
     this.#behind(sign, true);
   }
 
-  /** What becomes of the white space behind a tag. */
+  /** Decides what happens to the white space after a tag. */
   #behind(sign: string, isBlock: boolean): void {
     this.#strips = sign === '-';
     if (isBlock && sign !== '+' && sign !== '-' && this.#source[this.#at] === '\n') this.#at++;
   }
 
-  /** Takes a raw block, if one begins here. */
+  /** Reads a raw block, if one begins here. */
   #raw(): boolean {
     BEGIN_RAW.lastIndex = this.#at;
     const begin = BEGIN_RAW.exec(this.#source);

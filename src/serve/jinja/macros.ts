@@ -4,26 +4,26 @@ import { Output, type Scope } from './scope.js';
 import type { Tokens } from './tokens.js';
 import { Callable, Tuple, Undefined, type Value } from './values/values.js';
 
-/** How a statement ended, where it did not end by itself. */
+/** How a statement ended, if `break` or `continue` ended it. */
 export type Signal = 'break' | 'continue' | undefined;
 
-/** A statement, read once: writes in a scope. */
+/** A parsed statement: writes output in a scope. */
 export type Statement = (scope: Scope, output: Output) => Signal;
 
-/** What statements write, as a text. */
+/** The output of statements, as text. */
 export function captured(body: Statement, scope: Scope): string {
   const output = new Output(scope.run);
   body(scope, output);
   return output.text();
 }
 
-/** A parameter of a macro, and its value where none is given. */
+/** A parameter of a macro, with its default value. */
 export interface Parameter {
   readonly name: string;
   readonly otherwise: Expression | null;
 }
 
-/** Reads the parameters of a macro, in parentheses. */
+/** Parses the parameters of a macro, in parentheses. */
 export function readParameters(tokens: Tokens, expressions: Expressions): readonly Parameter[] {
   const parameters: Parameter[] = [];
   tokens.expect('(');
@@ -35,7 +35,7 @@ export function readParameters(tokens: Tokens, expressions: Expressions): readon
   return parameters;
 }
 
-/** A macro of a body. @param around the scope in which it stands */
+/** Makes a macro from its body. @param around the scope that encloses the macro */
 export function macroOf(
   macro: string,
   parameters: readonly Parameter[],
@@ -60,7 +60,7 @@ export function macroOf(
   );
 }
 
-/** Whether an argument was given. None is one. */
+/** Whether an argument was given. None counts as given. */
 function isThere(value: Value): boolean {
   return value !== undefined;
 }

@@ -6,10 +6,10 @@ import { TemplateError } from './values/template-error.js';
 import { TESTS } from './values/tests.js';
 import { Callable, float, itemsOf, numberOf, str, Tuple, Undefined, type Value } from './values/values.js';
 
-/** An expression, read once: gives its value in a scope. */
+/** A parsed expression: yields its value in a scope. */
 export type Expression = (scope: Scope) => Value;
 
-/** Arguments of a call. */
+/** The arguments of a call. */
 export interface Arguments {
   readonly args: readonly Value[];
   readonly named: ReadonlyMap<string, Value>;
@@ -25,9 +25,12 @@ const CONSTANTS: Readonly<Record<string, Value>> = {
 };
 const NO_NAMES: ReadonlyMap<string, Value> = new Map();
 
-/** Reads operands: what operators stand between. What a template names that there is not is noted, and fails when it is needed. */
+/**
+ * Parses operands, the values between operators. Unknown names of filters and tests are recorded,
+ * and fail only when they are evaluated.
+ */
 export abstract class Operands {
-  /** Filters and tests that there are not, in words. */
+  /** Descriptions of filters and tests that do not exist. */
   readonly missing: Set<string>;
 
   constructor(missing: Set<string>) {
@@ -36,10 +39,10 @@ export abstract class Operands {
 
   abstract read(tokens: Tokens): Expression;
 
-  /** An expression, or a tuple of several behind commas. */
+  /** An expression, or a tuple of several separated by commas. */
   abstract tuple(tokens: Tokens): Expression;
 
-  /** A value with its attributes, items and calls, in front of its filters. */
+  /** A value with its attributes, items and calls, without its filters. */
   protected operand(tokens: Tokens): Expression {
     return this.#postfix(tokens, this.#primary(tokens));
   }
@@ -146,7 +149,7 @@ export abstract class Operands {
     };
   }
 
-  /** Reads arguments in parentheses. */
+  /** Parses arguments in parentheses. */
   arguments(tokens: Tokens): (scope: Scope) => Arguments {
     tokens.expect('(');
     const all = this.#items(tokens, ')', () => {
@@ -177,7 +180,7 @@ export abstract class Operands {
     };
   }
 
-  /** What filters, tests and calls behind an operand make of it. */
+  /** Applies the filters, tests and calls after an operand. */
   protected filtered(tokens: Tokens, begin: Expression): Expression {
     let of = begin;
     for (;;) {
@@ -188,7 +191,7 @@ export abstract class Operands {
     }
   }
 
-  /** Reads a filter, behind its `|`. */
+  /** Parses a filter, after its `|`. */
   filter(tokens: Tokens, of: Expression): Expression {
     const name = tokens.name();
     const read = tokens.is('(') ? this.arguments(tokens) : null;

@@ -2,7 +2,7 @@ import type { Run } from './values/run.js';
 import { TemplateError } from './values/template-error.js';
 import { itemsOf, Namespace, Undefined, type Value } from './values/values.js';
 
-/** What a template writes. */
+/** The output of a template. */
 export class Output {
   readonly #parts: string[] = [];
   readonly #run: Run;
@@ -23,7 +23,7 @@ export class Output {
   }
 }
 
-/** Names and their values, in front of those of the scope around. */
+/** Names and their values, which shadow those of the enclosing scope. */
 export class Scope {
   readonly run: Run;
   readonly #around: Scope | null;
@@ -51,7 +51,10 @@ export class Scope {
   }
 }
 
-/** Gives names the items of a value, as `a, b = value` does. A name with a dot is an attribute of a namespace. */
+/**
+ * Assigns the items of a value to names, as `a, b = value` does. A name with a dot is an attribute
+ * of a namespace.
+ */
 export function assign(scope: Scope, target: Target, value: Value): void {
   if (typeof target === 'string') {
     const [name, field] = target.split('.');
@@ -65,7 +68,7 @@ export function assign(scope: Scope, target: Target, value: Value): void {
   for (const [i, each] of target.entries()) assign(scope, each, items[i]);
 }
 
-/** A name, or a tuple of them. */
+/** A name, or a tuple of names. */
 export type Target = string | readonly Target[];
 
 function fieldsOf(value: Value, name: string): Map<Value, Value> {

@@ -9,10 +9,10 @@ import { Loop } from './values/loop.js';
 import { TemplateError } from './values/template-error.js';
 import { Callable, itemsOf, str, truth, type Value } from './values/values.js';
 
-/** Statements within statements. */
+/** The maximum nesting depth of statements. */
 const MOST_NESTING = 100;
 
-/** Reads the segments of a template. */
+/** Parses the segments of a template. */
 export class Statements {
   readonly #expressions: Expressions;
   readonly #segments: readonly Segment[];
@@ -20,7 +20,7 @@ export class Statements {
   #depth = 0;
   #loops = 0;
 
-  /** @param missing is given the names of what there is not */
+  /** @param missing collects the names of filters and tests that do not exist */
   constructor(segments: readonly Segment[], missing: Set<string>) {
     this.#segments = segments;
     this.#expressions = new Expressions(missing);
@@ -31,7 +31,10 @@ export class Statements {
     return this.#body([]).body;
   }
 
-  /** Statements up to a tag of one of these names. @returns the tokens behind that name; null at the end of the template */
+  /**
+   * Statements up to a tag with one of these names.
+   * @returns the tokens after that name; null at the end of the template
+   */
   #body(ends: readonly string[]): {
     readonly body: Statement;
     readonly end: Tokens | null;
@@ -135,7 +138,7 @@ export class Statements {
         return body(inner, output);
       };
     },
-    // It marks what an assistant says, for training.
+    // This block marks the assistant's text for training.
     generation: (tokens) => {
       tokens.end();
       return this.#block('endgeneration');
@@ -148,7 +151,7 @@ export class Statements {
     return body;
   }
 
-  /** The body of a macro, in which loops around it are none. */
+  /** The body of a macro. Loops around the macro do not count as loops of its body. */
   #macroBody(end: string): Statement {
     const loops = this.#loops;
     this.#loops = 0;

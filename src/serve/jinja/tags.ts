@@ -4,7 +4,7 @@ import type { Target } from './scope.js';
 import type { Tokens } from './tokens.js';
 import { TemplateError } from './values/template-error.js';
 
-/** Statements one behind another. */
+/** Runs statements in sequence. */
 export function inRow(statements: readonly Statement[]): Statement {
   return (scope, output) => {
     for (const each of statements) {
@@ -15,7 +15,7 @@ export function inRow(statements: readonly Statement[]): Statement {
   };
 }
 
-/** A name, `namespace.name`, or several behind commas. */
+/** A name, `namespace.name`, or several of them separated by commas. */
 export function targetOf(tokens: Tokens): Target {
   const one = (): Target => {
     if (tokens.skip('(')) {
@@ -33,7 +33,7 @@ export function targetOf(tokens: Tokens): Target {
   return all;
 }
 
-/** The tokens up to a name that is in no parentheses. */
+/** The tokens up to a name outside of parentheses. */
 export function upTo(tokens: Tokens, name: string): readonly Token[] {
   const taken: Token[] = [];
   let depth = 0;
@@ -47,7 +47,7 @@ export function upTo(tokens: Tokens, name: string): readonly Token[] {
   }
 }
 
-/** Adds the line to what is thrown. */
+/** Adds the line to errors that are thrown. */
 export function located<T>(line: number, make: () => T): T {
   try {
     return make();

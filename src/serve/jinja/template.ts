@@ -7,21 +7,26 @@ import { type Limits, Run } from './values/run.js';
 import { TemplateError } from './values/template-error.js';
 import { Callable, fromJs, Namespace, numberOf, str, typeName, type Value } from './values/values.js';
 
-/** Steps and characters of a rendering, unless others are given. */
+/** The default limits of a rendering: steps and output characters. */
 const LIMITS: Limits = { steps: 10_000_000, output: 2 ** 26 };
-/** Most items of `range`, as in Jinja's sandbox. */
+/** The maximum number of items of `range`, as in Jinja's sandbox. */
 const LONGEST_RANGE = 100_000;
 
 /**
- * A template in Jinja, as Hugging Face's library renders templates of chats: values are Python's, blocks leave no lines, and there are loop
- * controls, `{% do %}`, `tojson`, `strftime_now` and `raise_exception`. It reaches nothing but what it is given, and ends within its limits.
+ * A Jinja template, rendered as Hugging Face's library renders chat templates. Values follow
+ * Python, blocks leave no lines, and there are loop controls, `{% do %}`, `tojson`, `strftime_now`
+ * and `raise_exception`. A template can reach only the values that it is given, and its rendering
+ * ends within the limits.
  */
 export class Template {
-  /** Filters and tests that the template names and that there are not, in words: what needs them fails. */
+  /**
+   * Descriptions of filters and tests that the template names but that do not exist. Evaluating
+   * them fails.
+   */
   readonly missing: readonly string[];
   readonly #body: Statement;
 
-  /** @throws TemplateError for a template that cannot be read */
+  /** @throws TemplateError for a template that cannot be parsed */
   constructor(source: string) {
     const missing = new Set<string>();
     this.#body = new Statements(segmentsOf(source), missing).all();
@@ -29,8 +34,9 @@ export class Template {
   }
 
   /**
-   * Writes the template with these values.
-   * @throws TemplateError for what Python raises too, what `raise_exception` says, and a template that goes on and on
+   * Renders the template with these values.
+   * @throws TemplateError where Python raises an error, for `raise_exception`, and when a limit is
+   * exceeded
    */
   render(values: Readonly<Record<string, unknown>>, limits: Limits = LIMITS): string {
     const run = new Run(limits);
@@ -41,7 +47,7 @@ export class Template {
     try {
       this.#body(globals.inner(), output);
     } catch (error) {
-      // The stack is as deep as the template is.
+      // The depth of the stack depends on the nesting of the template.
       if (error instanceof RangeError) throw new TemplateError('the template is nested too deep');
       throw error;
     }

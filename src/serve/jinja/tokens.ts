@@ -15,7 +15,7 @@ export class Tokens {
     return this.peek().line;
   }
 
-  /** The token that comes; `ahead` tokens further. */
+  /** The next token, or the token `ahead` positions after it. */
   peek(ahead = 0): Token {
     return this.#tokens[Math.min(this.#at + ahead, this.#tokens.length - 1)];
   }
@@ -26,13 +26,13 @@ export class Tokens {
     return token;
   }
 
-  /** Whether this operator or name comes. */
+  /** Whether this operator or name is next. */
   is(value: string, type: 'op' | 'name' = 'op'): boolean {
     const token = this.peek();
     return token.type === type && token.value === value;
   }
 
-  /** Takes an operator or a name, if it comes. */
+  /** Consumes an operator or a name, if it is next. */
   skip(value: string, type: 'op' | 'name' = 'op'): boolean {
     if (!this.is(value, type)) return false;
     this.#at++;
@@ -53,7 +53,7 @@ export class Tokens {
     if (this.peek().type !== 'end') throw this.error(`unexpected ${this.peek().value}`);
   }
 
-  /** Reads what is within something else. @throws TemplateError if that is too deep */
+  /** Parses a nested construct. @throws TemplateError if the nesting is too deep */
   nested<T>(read: () => T): T {
     if (++this.#depth > 200) throw this.error('expressions are nested too deep');
     const made = read();

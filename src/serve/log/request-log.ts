@@ -7,9 +7,9 @@ import type { Generation } from '../reply/generation.js';
 import { decode } from '../text/detokenizer.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 
-/** What became of a request beside its status. */
+/** The outcome of a request, besides its status. */
 interface Outcome {
-  /** What was thrown; undefined: nothing. */
+  /** The thrown error; undefined if there is none. */
   error?: unknown;
   generation?: Generation;
 }
@@ -17,25 +17,30 @@ interface Outcome {
 const LONGEST_PATH = 200;
 
 /**
- * Writes one line for each HTTP request when its answer is over: to the app's own log, and nothing while tokens come.
+ * Writes one line for each HTTP request to the app's own log when its response is over. Nothing is
+ * logged while tokens are streamed.
  *
- * Invariant: without `texts` no line has what a client wrote in a body, what the model answered, or a key. So the message of a refusal
- * with status 400 is left out, which quotes the body: its `code` and `param` say the reason.
+ * Invariant: without `texts`, no line contains a client's text from a body, a model's answer, or a
+ * key. A refusal with status 400 quotes the body, so its message is left out. Its `code` and
+ * `param` give the reason.
  */
 export class RequestLog {
-  /** Makes text of what was generated; null: prompts and answers are not logged. */
+  /** Decodes the generated tokens; null if prompts and answers are not logged. */
   readonly #texts: Vocabulary | null;
   readonly #outcomes = new WeakMap<ServerResponse, Outcome>();
 
-  /** @param texts null: prompts and answers are not logged */
+  /** @param texts null if prompts and answers are not logged */
   constructor(texts: Vocabulary | null) {
     this.#texts = texts;
   }
 
-  /** Logs the requests of an app, and gives each its id. To be called before other hooks are added: those may refuse. */
+  /**
+   * Logs the requests of an app, and assigns each its id. Call this before other hooks are added,
+   * because those may refuse requests.
+   */
   watch(app: FastifyInstance): void {
     app.setGenReqId(requestIdOf);
-    // An app without a log has one without a level.
+    // An app without a log has no log level.
     const isLogged = (app.log.level as string | undefined) !== undefined;
     app.addHook('onRequest', (request, reply, done) => {
       reply.header('x-request-id', request.id);
@@ -48,20 +53,20 @@ export class RequestLog {
       this.#outcomes.set(raw, {});
       raw.once('close', () => {
         const ended = this.#end(request, raw, performance.now() - startedAt);
-        // A vocabulary of the user's may throw, which is no reason for the server to end.
+        // A custom vocabulary may throw, which must not end the server.
         ended.catch((thrown: unknown) => request.log.error(thrown, 'the request could not be logged'));
       });
       done();
     });
   }
 
-  /** The request generates text. */
+  /** Notes that the request generates text. */
   generates(response: ServerResponse, generation: Generation): void {
     const outcome = this.#outcomes.get(response);
     if (outcome !== undefined) outcome.generation = generation;
   }
 
-  /** The request is answered with an error. @param error what was thrown */
+  /** Notes that the request is answered with an error. @param error what was thrown */
   failed(response: ServerResponse, error: unknown): void {
     const outcome = this.#outcomes.get(response);
     if (outcome !== undefined) outcome.error = error;
@@ -78,13 +83,13 @@ export class RequestLog {
       method,
       path: url.split('?')[0].slice(0, LONGEST_PATH),
       ip,
-      // Who left before there was an answer has got none.
+      // A client that left before there was an answer received no status.
       ...(response.headersSent && { status: response.statusCode }),
       ...(!response.writableFinished && { left: true }),
       ms: rounded(ms),
       ...(generation !== undefined && countsOf(generation, all)),
       ...(failure !== null && { error: reasonOf(failure, this.#texts !== null) }),
-      // Where the server itself refuses, there is nothing to be found in the stack.
+      // If the server itself refuses, the stack contains nothing useful.
       ...(failure !== null &&
         failure.status >= 500 &&
         failure !== thrown &&
@@ -101,18 +106,18 @@ function levelOf(
   method: string,
 ): 'error' | 'warn' | 'info' | 'debug' {
   if (failure !== null) return failure.status >= 500 && !isEnd(failure) ? 'error' : 'info';
-  // A check that says how bad things are has not failed itself.
+  // A health check that reports a bad state has not failed itself.
   if (status >= 500) return 'warn';
-  // What only reads is asked again and again by monitors and pages.
+  // Monitors and pages poll the routes that only read.
   return status < 400 && (method === 'GET' || method === 'HEAD') ? 'debug' : 'info';
 }
 
-/** Whether a request came while the server was ending, as happens in every restart. */
+/** Whether a request came during shutdown, as happens in every restart. */
 function isEnd({ body }: ApiError): boolean {
   return body.error.code === 'shutdown';
 }
 
-/** The results of all choices, when all of them have ended; null for one that failed. */
+/** The results of all choices, once all have ended; null for a choice that failed. */
 function resultsOf({ choices }: Generation): Promise<(RequestResult | null)[]> {
   return Promise.all(choices.map(({ stream }) => stream.result().catch(() => null)));
 }
@@ -129,7 +134,8 @@ function countsOf(generation: Generation, results: readonly (RequestResult | nul
     output_tokens: generation.numOutputTokens,
     ...(choices.length > 1 && { choices: choices.length }),
     ...(ends.size > 0 && { finish_reason: [...ends].join(', ') }),
-    // The longest time that one of the choices waited for its first step, and the time to the first token of all.
+    // `queue_ms` is the longest wait of a choice for its first step. `first_token_ms` is the time
+    // to the first token of any choice.
     ...(queued.length > 0 && { queue_ms: rounded(Math.max(...queued)) }),
     ...(firsts.length > 0 && { first_token_ms: rounded(Math.min(...firsts)) }),
   };
@@ -150,17 +156,18 @@ function textsOf(body: unknown, results: readonly RequestResult[], vocabulary: V
   };
 }
 
-/** Milliseconds, to a hundredth. */
+/** Milliseconds, rounded to hundredths. */
 function rounded(ms: number): number {
   return Math.round(ms * 100) / 100;
 }
 
-/** One to 128 printable characters of ASCII. */
+/** One to 128 printable ASCII characters. */
 const GOOD = /^[\x20-\x7e]{1,128}$/;
 
 /**
- * The id of an HTTP request, for the log and the `x-request-id` of the answer: the one that the client or a proxy gave it, or a new one.
- * The engine has ids of its own: two clients may give the same.
+ * The id of an HTTP request, for the log and the `x-request-id` header of the response. The client
+ * or a proxy may provide the id; otherwise it is new. The engine's ids are separate, since two
+ * clients may send the same id.
  */
 function requestIdOf({ headers }: IncomingMessage): string {
   const given = headers['x-request-id'];

@@ -12,7 +12,7 @@ export const BOUNDS = {
   choices: [1, 2, 5, 10, 20],
 } as const;
 
-/** 1, 2, 5, 10, 20, 50, … up to a number of tokens, as vLLM's histograms of lengths have it. */
+/** 1, 2, 5, 10, 20, 50, … up to a number of tokens, as in vLLM's histograms of lengths. */
 export function tokenBounds(most: number): number[] {
   const bounds: number[] = [];
   for (let power = 1; power <= most; power *= 10)
@@ -20,10 +20,16 @@ export function tokenBounds(most: number): number[] {
   return bounds;
 }
 
-/** How often values fell between bounds. Observing costs no allocation, so that it can be done for each token. */
+/**
+ * The buckets of a histogram. Observing a value allocates nothing, so that it can be done for each
+ * token.
+ */
 export class Buckets {
   readonly bounds: readonly number[];
-  /** By bound: values up to it, and above the one before; the last one is of what is above all bounds. */
+  /**
+   * By bound: the number of values up to the bound and above the previous one. The last entry
+   * counts values above all bounds.
+   */
   readonly #counts: Float64Array;
   #sum = 0;
 
@@ -43,7 +49,7 @@ export class Buckets {
     return this.#sum;
   }
 
-  /** How many values were at most as large as each bound; the last one counts all. */
+  /** By bound: the number of values up to the bound. The last entry counts all values. */
   cumulated(): number[] {
     let total = 0;
     return Array.from(this.#counts, (count) => {

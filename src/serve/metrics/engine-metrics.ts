@@ -3,7 +3,10 @@ import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { GroupStats } from '../../scheduler/inspect/group-stats.js';
 import type { Exposed, Sample } from './exposed.js';
 
-/** What the engine counts by itself, under vLLM's names; and what vLLM has not, under ours. */
+/**
+ * Exposes the engine's own counts: under vLLM's names where vLLM has them, under blockstep's names
+ * otherwise.
+ */
 export function exposeEngine(exposed: Exposed, engine: Engine): void {
   const read = <T>(pick: (stats: EngineStats) => T): (() => T) => {
     return () => pick(statsOf(engine));
@@ -15,7 +18,7 @@ export function exposeEngine(exposed: Exposed, engine: Engine): void {
 
 type Read = <T>(pick: (stats: EngineStats) => T) => () => T;
 
-/** A scrape asks for many values: they are all of one moment. */
+/** A scrape reads many values, and all of them must be of one moment. */
 let last: { engine: Engine; stats: EngineStats } | null = null;
 
 function statsOf(engine: Engine): EngineStats {

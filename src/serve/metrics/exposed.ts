@@ -4,10 +4,10 @@ import type { Buckets } from './buckets.js';
 /** The labels of one value. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** A value with its labels, besides those that every value has. */
+/** A value with its labels, besides the labels common to all values. */
 export type Sample = readonly [labels: Labels, value: number];
 
-/** What prom-client asks a metric for. */
+/** The value that prom-client requests of a metric. */
 interface MetricValue {
   readonly value: number;
   readonly labels: Labels;
@@ -15,8 +15,9 @@ interface MetricValue {
 }
 
 /**
- * Metrics whose values are read when somebody asks for them: the engine counts already, and counting again for each token would cost
- * more than the token. prom-client writes them, with the labels that all of them have.
+ * Metrics whose values are read at the time of a scrape. The engine counts already, and counting
+ * again for each token would cost more than the token. prom-client writes the values, with the
+ * common labels.
  */
 export class Exposed {
   readonly #registry: Registry;
@@ -31,7 +32,7 @@ export class Exposed {
     this.#add(name, help, 'gauge', () => this.#values(read()));
   }
 
-  /** A count that only grows. `_total` is added to its name, as clients of Python do. */
+  /** Adds a counter. `_total` is appended to its name, as Python clients do. */
   counter(name: string, help: string, read: () => readonly Sample[] | number): void {
     this.#add(`${name}_total`, help, 'counter', () => this.#values(read()));
   }

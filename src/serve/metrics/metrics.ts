@@ -9,7 +9,10 @@ import { RequestMetrics } from './request-metrics.js';
 
 const MS_PER_SECOND = 1000;
 
-/** The metrics of a server, for Prometheus: vLLM's names, labels and buckets, and some of our own. */
+/**
+ * The metrics of a server for Prometheus: vLLM's names, labels and buckets, and some of blockstep's
+ * own.
+ */
 export class Metrics {
   readonly requests: RequestMetrics;
   readonly #registry = new Registry();
@@ -35,12 +38,12 @@ export class Metrics {
     return this.#registry.contentType;
   }
 
-  /** The text that Prometheus reads. */
+  /** The metrics in Prometheus's text format. */
   read(): Promise<string> {
     return this.#registry.metrics();
   }
 
-  /** Ends the timer and the subscription that it has. */
+  /** Stops the timer and the subscription of the metrics. */
   close(): void {
     this.#delay.stop();
     channels.engineStep.unsubscribe(this.#onStep);
@@ -56,7 +59,7 @@ export class Metrics {
   }
 }
 
-/** A delay that was not measured yet is none. */
+/** A delay that has not been measured yet counts as 0. */
 function seconds(ms: number | null): number {
   return (ms ?? 0) / MS_PER_SECOND;
 }

@@ -2,7 +2,7 @@ import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { BOUNDS, Buckets, tokenBounds } from './buckets.js';
 import type { Exposed } from './exposed.js';
 
-/** What is known of each request that came over HTTP, under vLLM's names. */
+/** The metrics of requests over HTTP, under vLLM's names. */
 export class RequestMetrics {
   readonly #lengths: Readonly<Record<'prompt' | 'output' | 'maxOutput' | 'maxTokens' | 'computed', Buckets>>;
   readonly #times: Readonly<Record<'request' | 'queue' | 'inference' | 'prefill' | 'decode', Buckets>>;
@@ -24,7 +24,7 @@ export class RequestMetrics {
     this.#times = { request: time(), queue: time(), inference: time(), prefill: time(), decode: time() };
   }
 
-  /** A request has come, and was taken: one of the engine for each choice. */
+  /** A request was accepted. It consists of one engine request for each choice. */
   came(numChoices: number, maxTokens: number): void {
     for (let i = 0; i < numChoices; i++) {
       this.#choices.observe(numChoices);
@@ -32,12 +32,12 @@ export class RequestMetrics {
     }
   }
 
-  /** Tokens have come behind others. @param ms since those */
+  /** Further tokens have come. @param ms since the previous tokens */
   generated(ms: number): void {
     this.#betweenTokens.observe(ms / 1000);
   }
 
-  /** A request of the engine has ended, and not failed. */
+  /** An engine request has ended without failing. */
   ended({ numPromptTokens, numCachedTokens, tokens, timings }: RequestResult): void {
     const { prompt, output, maxOutput, computed } = this.#lengths;
     const { firstScheduledMs, firstTokenMs, endedMs } = timings;

@@ -4,18 +4,19 @@ import type { TemplateOrder, TemplateTexts } from './jinja-template.js';
 
 export type { TemplateTexts };
 
-/** Milliseconds in which a template writes a chat. */
+/** The time limit for rendering a chat, in milliseconds. */
 const RENDER_MS = 5000;
-/** Most characters of what it writes. */
+/** The maximum length of the rendered text, in characters. */
 const MOST_WRITTEN = 2 ** 24;
 
 const RENDER = { from: import.meta.url, module: 'jinja-template', name: 'renderChat' };
 
 /**
- * Opens a template of chats as models have it, in Jinja (`tokenizer.chat_template` of a GGUF file). A template that cannot be read refuses
- * every chat, with the reason: the model can be served all the same. Templates come with models, from strangers: they are read and run in a
- * process aside of the event loop, for at most 5 seconds a chat.
- * @param source the template; null: the model has none
+ * Opens a model's chat template in Jinja (`tokenizer.chat_template` of a GGUF file). A template
+ * that cannot be parsed refuses every chat with the reason, but the model can still be served.
+ * Templates come with models from strangers, so they are parsed and rendered in a separate process,
+ * for at most 5 seconds per chat.
+ * @param source the template; null if the model has none
  */
 export async function openChatTemplate(
   source: string | null,

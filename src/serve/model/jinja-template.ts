@@ -3,30 +3,34 @@ import type { ChatMessage } from '../api/chat-message.js';
 import { Template } from '../jinja/template.js';
 import { leftOut } from './left-out.js';
 
-/** What a template says by name. */
+/** Texts that a template refers to by name. */
 export interface TemplateTexts {
-  /** The text of the token that begins a prompt (`bos_token`); empty: there is none. */
+  /** The text of the token that begins a prompt (`bos_token`); empty if there is none. */
   readonly beginText?: string;
-  /** The text of the token that ends a text (`eos_token`); empty: there is none. */
+  /** The text of the token that ends a text (`eos_token`); empty if there is none. */
   readonly endText?: string;
 }
 
-/** What a process aside is asked to write. */
+/** A task for the separate process. */
 export interface TemplateOrder {
   /** The template, in Jinja. */
   readonly source: string;
   readonly texts: TemplateTexts;
-  /** Null: the template is read, and the names of what it lacks are written, in lines. */
+  /**
+   * The chat to render. Null: the template is only parsed, and the result lists the names of its
+   * missing filters and tests, one per line.
+   */
   readonly chat: Chat | null;
 }
 
-/** The templates that were written last, by what they are made of. */
+/** The most recently used templates, by source and texts. */
 const known = new Map<string, JinjaTemplate>();
 const MOST_KNOWN = 16;
 
 /**
- * Writes a chat by a template. Templates come with models, from strangers, so this runs in a process aside.
- * @throws Error for a template that cannot be read, or refuses the chat
+ * Renders a chat with a template. Templates come with models from strangers, so this runs in a
+ * separate process.
+ * @throws Error for a template that cannot be parsed, or that refuses the chat
  */
 export function renderChat({ source, texts, chat }: TemplateOrder): string {
   const key = JSON.stringify([source, texts]);
@@ -41,14 +45,17 @@ export function renderChat({ source, texts, chat }: TemplateOrder): string {
 
 const PROBE = 'zqdevelopersayszq';
 
-/** A template in Jinja. What it knows of a chat has the names that Hugging Face's library gave it. */
+/** A Jinja template. The variables of a chat have the names of Hugging Face's library. */
 class JinjaTemplate {
-  /** What the template names that there is not. */
+  /** Filters and tests that the template names but that do not exist. */
   readonly missing: readonly string[];
   readonly #template: Template;
   readonly #texts: TemplateTexts;
   readonly #speaksOfDevelopers: boolean;
-  /** Whether it writes what developers say; where it does not, their messages are those of the system. Null: nobody asked yet. */
+  /**
+   * Whether the template writes messages of developers. If not, they become messages of the system.
+   * Null: not tested yet.
+   */
   #knowsDevelopers: boolean | null = null;
 
   constructor(template: Template, source: string, texts: TemplateTexts) {
@@ -81,7 +88,10 @@ class JinjaTemplate {
     });
   }
 
-  /** The messages, those of developers as those of the system to a template that does not write them. */
+  /**
+   * The messages. For a template that does not write messages of developers, they become messages
+   * of the system.
+   */
   #heard({ messages }: Chat): readonly ChatMessage[] {
     if (messages.every(({ role }) => role !== 'developer') || this.#asksDevelopers()) return messages;
     return messages.map((message) =>
@@ -94,7 +104,10 @@ class JinjaTemplate {
     return this.#knowsDevelopers;
   }
 
-  /** Tries it: some speak of developers in other places, and leave out or refuse what they say. */
+  /**
+   * Tests it by rendering a chat: some templates mention developers in other places, and omit or
+   * refuse their messages.
+   */
   #writesDevelopers(): boolean {
     const messages = [
       { role: 'developer', content: PROBE, name: undefined },
@@ -109,7 +122,10 @@ class JinjaTemplate {
   }
 }
 
-/** A message as templates know it. What was thought has three names: those of Qwen and others, of vLLM, and of gpt-oss, which has it beside calls alone. */
+/**
+ * A message as templates know it. Reasoning has three names: Qwen's and others', vLLM's, and
+ * gpt-oss's, which allows it only beside calls.
+ */
 function written({
   role,
   content,

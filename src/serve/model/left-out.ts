@@ -1,23 +1,26 @@
 import type { Chat } from '../api/chat.js';
 import type { ChatMessage } from '../api/chat-message.js';
 
-/** A word that no template changes: it has letters and digits alone. */
+/** A word that no template changes, because it has only letters and digits. */
 const wordOf = (n: number): string => `zq${n}leftout${n}qz`;
 
 /**
- * What a template does not write of a chat: many know no tools, no calls of them or one alone, or no answers of tools, and leave them out
- * without a word. The chat is written once more, with one more tool and words of its own in calls and messages, and these are looked for.
+ * Finds a part of a chat that a template omits. Many templates silently omit tools, calls, all
+ * calls but one, or answers of tools. To find out, the chat is rendered again with one more tool
+ * and with marker words in calls and messages. The rendered text is then searched for these words.
  *
- * Plain chats are not looked at: every template writes a system message in front, and what users and assistants say. Neither is the text of an
- * assistant: templates leave out what it thought, or what it said beside its calls.
- * @param write what the template makes of a chat
- * @returns the first such part, in words; null: there is none, or the template refuses such words
+ * Plain chats are not checked: every template writes a leading system message and the messages of
+ * users and assistants. Texts of assistants are not checked either: templates omit their reasoning,
+ * or their text beside calls.
+ * @param write renders a chat with the template
+ * @returns a description of the first omitted part; null if there is none, or if the template
+ * refuses the marker words
  */
 export function leftOut(chat: Chat, write: (chat: Chat) => string): string | null {
   const { messages, tools } = chat;
   const isPlain = messages.every(isPlainMessage) && messages.some(({ role }) => role === 'user');
   if (tools === null && isPlain) return null;
-  /** By the word: what it stands for. */
+  /** By marker word: a description of its place. */
   const places = new Map<string, string>();
   const place = (what: string): string => {
     const word = wordOf(places.size);

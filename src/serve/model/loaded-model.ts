@@ -6,7 +6,10 @@ import { openChatTemplate } from './chat-template.js';
 import type { ModelOptions } from './model-options.js';
 import { ModelVocabulary } from './model-vocabulary.js';
 
-/** What a server needs of a model that brings its own tokenizer: a `LlamaModel` of `blockstep/llama-cpp` has it. */
+/**
+ * The parts of a model with its own tokenizer that a server needs. A `LlamaModel` of
+ * `blockstep/llama-cpp` has them.
+ */
 export interface LoadedModel {
   readonly info: {
     readonly architecture: string;
@@ -31,27 +34,30 @@ export interface LoadedModel {
   piece(token: number, special: boolean): Uint8Array;
   /** See `LlamaModel.rankPrompt`. Absent: the model scores nothing. */
   rankPrompt?(query: string, document: string): Int32Array | Promise<Int32Array>;
-  /** See `LlamaModel.grammar`: one is good for any number of requests. Absent: the texts of the model cannot be held to a format. */
+  /**
+   * See `LlamaModel.grammar`: one grammar serves any number of requests. Absent: the model's texts
+   * cannot be constrained to a format.
+   */
   grammar?(form: GrammarForm): Grammar;
   /** See `LlamaModel.grammarAsync`. */
   grammarAsync?(form: GrammarForm): Promise<Grammar>;
 }
 
-/** What a grammar is made of: text in GBNF, a JSON schema, or any object in JSON. */
+/** The source of a grammar: text in GBNF, a JSON schema, or any JSON object. */
 export type GrammarForm =
   | { readonly gbnf: string }
   | { readonly jsonSchema: Readonly<Record<string, unknown>> | boolean }
   | { readonly json: true };
 
-/** How such a model is to be served. */
+/** Options for serving such a model. */
 export interface LoadedModelOptions {
-  /** The name by which clients ask for it. */
+  /** The name by which clients request the model. */
   readonly id: string;
-  /** A chat template in Jinja, in place of the model's own. */
+  /** A chat template in Jinja that replaces the model's own. */
   readonly chatTemplate?: string;
-  /** What parameters of sampling are where a client does not say them. Default `SAMPLING_DEFAULTS`. */
+  /** The sampling parameters that apply where a client gives none. Default `SAMPLING_DEFAULTS`. */
   readonly samplingDefaults?: SamplingParams;
-  /** What the model makes of texts where it generates none: see `ModelOptions`. */
+  /** The model's output for a text, if it does not generate text: see `ModelOptions`. */
   readonly vectors?: 'embeddings' | 'scores';
   /** See `ModelOptions`. */
   readonly toolCallParser?: string;
@@ -59,8 +65,8 @@ export interface LoadedModelOptions {
 }
 
 /**
- * What parameters of sampling are unless the model or a client says otherwise: those of llama.cpp's server. A small model whose least likely
- * tokens are never dropped soon says nonsense.
+ * The sampling parameters that apply unless the model or a client sets them: the defaults of
+ * llama.cpp's server. A small model whose unlikely tokens are never dropped soon writes nonsense.
  */
 export const SAMPLING_DEFAULTS: SamplingParams = Object.freeze({
   temperature: 0.8,
@@ -70,12 +76,13 @@ export const SAMPLING_DEFAULTS: SamplingParams = Object.freeze({
 });
 
 /**
- * The options of a server for a model that brings its own tokenizer and chat template.
+ * The server options for a model with its own tokenizer and chat template.
  *
- * ```ts
+ * `` `ts
  * const model = await openLlamaModel({ path: 'model.gguf' });
- * await app.register(blockstepServer, { engine, model: await modelOptions(model, { id: 'my-model' }) });
- * ```
+ * await app.register(blockstepServer, { engine, model: await modelOptions(model, { id: 'my-model'
+ * }) });
+ * `` `
  */
 export async function modelOptions(model: LoadedModel, options: LoadedModelOptions): Promise<ModelOptions> {
   const { id, chatTemplate, samplingDefaults = SAMPLING_DEFAULTS } = options;
@@ -94,7 +101,7 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
     }),
     piece: (token, showsSpecial) => model.piece(token, showsSpecial),
   });
-  // Grammars take long to make, and clients ask for the same ones again and again.
+  // Grammars are slow to make, and clients request the same grammars repeatedly.
   const made = new Map<string, Promise<Grammar>>();
   const make = async (form: GrammarForm): Promise<Grammar> =>
     model.grammarAsync?.(form) ?? model.grammar!(form);
@@ -103,7 +110,7 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
     const known = made.get(key) ?? make(formOf(format));
     made.delete(key);
     made.set(key, known);
-    // One that was refused is made again: what broke it off may have been others.
+    // A grammar that failed is made again, because other requests may have caused the failure.
     known.catch(() => {
       if (made.get(key) === known) made.delete(key);
     });
@@ -131,10 +138,10 @@ export async function modelOptions(model: LoadedModel, options: LoadedModelOptio
   };
 }
 
-/** Grammars that are kept, those that were asked for last. */
+/** The maximum number of cached grammars. The most recently used are kept. */
 const MOST_GRAMMARS = 32;
 
-/** The token of a text's end first: it is the one that a request is told of. */
+/** The token that ends a text comes first, because a request receives it as its end token. */
 function endTokensOf({ eosToken, endTokens }: LoadedModel['info']): readonly number[] {
   if (eosToken === null) return endTokens;
   return [eosToken, ...endTokens.filter((token) => token !== eosToken)];

@@ -18,41 +18,56 @@ import type { TextFormat } from '../api/text-format.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 import { templatePrompt } from './template-prompt.js';
 
-/** What clients see of the model behind an engine. */
+/** The model behind an engine, as clients see it. */
 export interface ModelOptions {
-  /** The name by which clients ask for it. */
+  /** The name by which clients request the model. */
   id: string;
   /** Default: o200k. */
   vocabulary?: Vocabulary;
-  /** Makes the prompt of a chat, as tokens; at its end the model answers. Default: a line `role: text` for each message. */
+  /**
+   * Makes the prompt of a chat, as tokens; the model answers after them. Default: a line
+   * `role: text` for each message.
+   */
   chatPrompt?: (messages: readonly ChatMessage[], vocabulary: Vocabulary) => Int32Array;
-  /** In its place: the model's own template (`openChatTemplate`), which says how tools and their answers are written too. */
+  /**
+   * Alternative to `chatPrompt`: the model's own template (`openChatTemplate`), which also knows
+   * how tools and their answers are written.
+   */
   chatTemplate?: ChatTemplate;
   /**
-   * The parameters of sampling that the executor heeds; it finds them in `ExecutorRequest.params`, under these names. Others are refused,
-   * unless they ask for nothing. `ignore`: all are taken, and none is heeded, for an executor whose texts mean nothing. Default: none, as
-   * for an executor that always takes the most likely token. An executor that heeds `logprobs` answers `TokenLogprobs` as the extra of each
-   * token.
+   * The sampling parameters that the executor supports. The executor finds them in
+   * `ExecutorRequest.params`, under these names. Others are refused, unless their value has no
+   * effect. `ignore`: all are accepted and none is used, for an executor whose texts mean nothing.
+   * Default: none, as for an executor that samples greedily. An executor that supports `logprobs`
+   * returns `TokenLogprobs` as the extra of each token.
    */
   sampling?: HeededSampling;
-  /** What the executor finds where a client does not say it. Default: nothing. */
+  /**
+   * The sampling parameters that the executor receives where a client gives none. Default: none.
+   */
   samplingDefaults?: SamplingParams;
   /**
-   * Makes the grammar that holds a text to a format (`response_format`, `grammar`); it is asked for each choice. Choices and requests may have
-   * one between them, if that one keeps nothing of a text. ERR_BLOCKSTEP_BAD_ARG that it throws is the client's answer. Default: none, and
-   * formats are refused.
+   * Makes the grammar that constrains a text to a format (`response_format`, `grammar`), once for
+   * each choice. Choices and requests may share a grammar that keeps no state of a text. A thrown
+   * ERR_BLOCKSTEP_BAD_ARG is sent to the client. Default: none, and formats are refused.
    */
   grammar?: (format: TextFormat) => Grammar | Promise<Grammar>;
-  /** `embeddings`: the model makes vectors of texts, `scores`: it scores documents, and neither generates text (`Engine.embed`). Default: it does. */
+  /**
+   * The output of a model that does not generate text (`Engine.embed`). `embeddings`: vectors of
+   * texts. `scores`: scores of documents. Default: the model generates text.
+   */
   vectors?: 'embeddings' | 'scores';
-  /** With `scores`: makes the tokens that are scored of a query and a document. */
+  /** With `scores`: makes the tokens by which the model scores a query and a document. */
   rankPrompt?: (query: string, document: string) => Int32Array | Promise<Int32Array>;
   /**
-   * The form in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`: the one that its template has. `none`: calls stay
-   * text. Default `auto`.
+   * The format in which the model calls tools, by vLLM's names (`hermes`, `mistral`, …). `auto`:
+   * the format of the model's template. `none`: calls stay text. Default `auto`.
    */
   toolCallParser?: string;
-  /** The form in which it thinks, by vLLM's names (`deepseek_r1`, `qwen3`, …), as `toolCallParser`. Default `auto`. */
+  /**
+   * The format of the model's reasoning, by vLLM's names (`deepseek_r1`, `qwen3`, …), with `auto`
+   * and `none` as in `toolCallParser`. Default `auto`.
+   */
   reasoningParser?: string;
 }
 
@@ -74,7 +89,11 @@ const MODEL_OPTIONS = knownNames<ModelOptions>(
   { name: 'did you mean id?', tokenizer: 'did you mean vocabulary?' },
 );
 
-/** Checks what is said of the model. @param maxModelLen most tokens of prompt and output together @throws by rejection ERR_BLOCKSTEP_BAD_ARG */
+/**
+ * Checks the options of the model.
+ * @param maxModelLen the maximum number of tokens of prompt and output together
+ * @throws by rejection ERR_BLOCKSTEP_BAD_ARG
+ */
 export async function parseModel(model: unknown, maxModelLen: number): Promise<ServedModel> {
   if (!isObject(model)) throw badArg('model', model, 'an object with the id of the model');
   checkNames(model, MODEL_OPTIONS);
@@ -149,12 +168,12 @@ export async function parseModel(model: unknown, maxModelLen: number): Promise<S
   };
 }
 
-/** Its tables take long to load, and who brings a vocabulary needs none of them. */
+/** The tables of o200k are slow to load, and not needed with another vocabulary. */
 async function defaultVocabulary(): Promise<Vocabulary> {
   return (await import('../text/vocabulary.js')).o200k;
 }
 
-/** The name of a form; null: none. @throws ERR_BLOCKSTEP_BAD_ARG */
+/** The name of a format; null if none. @throws ERR_BLOCKSTEP_BAD_ARG */
 function parserNamed(
   option: string,
   name: unknown,

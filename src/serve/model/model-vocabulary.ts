@@ -1,18 +1,28 @@
 import type { Vocabulary } from '../text/vocabulary.js';
 
-/** What a model's own tokenizer can do, as `blockstep/llama-cpp` has it. */
+/** The interface of a model's own tokenizer, as in `blockstep/llama-cpp`. */
 export interface ModelTokenizer {
-  /** Tokens have the numbers from 0 to before this one. */
+  /** Token ids are less than this number. */
   readonly numTokens: number;
-  /** The token with which every prompt begins; below 0: there is none. */
+  /** The token with which every prompt begins; negative if there is none. */
   readonly beginToken: number;
-  /** The tokens that end an answer, that of a text's end first; a model that has none never ends one by itself. */
+  /**
+   * The tokens that end an answer; the token that ends a text comes first. A model without such
+   * tokens never ends an answer by itself.
+   */
   readonly endTokens: readonly number[];
-  /** @param addsSpecial whether the begin token is added @param knowsSpecial whether names of special tokens are those tokens */
+  /**
+   * Tokenizes a text.
+   * @param addsSpecial whether the begin token is added
+   * @param knowsSpecial whether the names of special tokens become those tokens
+   */
   tokenize(text: string, addsSpecial: boolean, knowsSpecial: boolean): Int32Array;
-  /** The same, off the event loop. Absent: it is always done at once. */
+  /** The same, off the event loop. Absent: texts are always tokenized on the event loop. */
   tokenizeAsync?(text: string, addsSpecial: boolean, knowsSpecial: boolean): Promise<Int32Array>;
-  /** Bytes of the longest token, those of the names of special tokens included. Absent: it is not known. */
+  /**
+   * The length of the longest token in bytes, including the names of special tokens. Absent if
+   * unknown.
+   */
   readonly longestToken?: number;
   /** The bytes of a token. @param showsSpecial whether a special token has its name, or nothing */
   piece(token: number, showsSpecial: boolean): Uint8Array;
@@ -22,8 +32,9 @@ const NO_BYTES = new Uint8Array(0);
 const UNKNOWN = new TextEncoder().encode('\ufffd');
 
 /**
- * A model's own tokenizer as the vocabulary of its server. Names of special tokens in a text are those tokens, as in other servers: prompts
- * that a client writes by itself need them. A prompt begins with one begin token, also where its text, or a chat template, has it already.
+ * A model's own tokenizer as the vocabulary of its server. Names of special tokens in a text become
+ * those tokens, as in other servers, because prompts that a client formats itself need them. A
+ * prompt begins with exactly one begin token, even if its text or a chat template already has it.
  */
 export class ModelVocabulary implements Vocabulary {
   readonly name: string;
@@ -33,9 +44,9 @@ export class ModelVocabulary implements Vocabulary {
   declare readonly longestToken?: number;
   declare readonly encodeAsync?: NonNullable<Vocabulary['encodeAsync']>;
   readonly #tokenizer: ModelTokenizer;
-  /** The text of the begin token; empty: there is none. */
+  /** The text of the begin token; empty if there is none. */
   readonly #beginText: string;
-  /** By token: its text, or null. Filled as tokens come. */
+  /** By token: its text, or null. Filled on demand. */
   readonly #texts: (string | null | undefined)[] = [];
   readonly #strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -43,7 +54,8 @@ export class ModelVocabulary implements Vocabulary {
   constructor(name: string, tokenizer: ModelTokenizer) {
     this.name = name;
     this.size = tokenizer.numTokens;
-    // A number that no token has stands for an end that never comes.
+    // Without end tokens, a token id that does not exist stands for the end, which then never
+    // comes.
     [this.endOfText = tokenizer.numTokens, ...this.endTokens] = tokenizer.endTokens;
     this.#tokenizer = tokenizer;
     if (tokenizer.longestToken !== undefined) this.longestToken = tokenizer.longestToken;

@@ -5,15 +5,15 @@ import type { Encoder } from '../api/encoder.js';
 const LONGEST_REASON = 500;
 
 /**
- * The prompt of a chat, by the model's own template.
- * @throws by rejection ApiError with what the template says of a chat that it cannot write
+ * The prompt of a chat, made by the model's own template.
+ * @throws by rejection ApiError, with the template's message about a chat that it cannot express
  */
 export async function templatePrompt(
   template: ChatTemplate,
   chat: Chat,
   encoder: Encoder,
 ): Promise<Int32Array> {
-  // What templates leave out is said by assistants alone.
+  // Templates omit only texts of assistants, so these do not count.
   const bytes = chat.messages.reduce(
     (sum, { role, content }) => sum + (role === 'assistant' ? 0 : Buffer.byteLength(content)),
     0,

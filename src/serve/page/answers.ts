@@ -1,22 +1,22 @@
 import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { GroupHolding } from '../../scheduler/inspect/group-stats.js';
 
-/** How a server is, as its health check and its page say it. */
+/** The health of a server, as its health check and its page report it. */
 export interface ServerHealth {
-  /** Whether there are no reasons. */
+  /** Whether there are no reasons against it. */
   readonly healthy: boolean;
   readonly state: 'open' | 'draining' | 'broken' | 'disposed';
-  /** Why it is not healthy, in words; empty if it is. */
+  /** Why the server is not healthy, in words; empty if it is healthy. */
   readonly reasons: readonly string[];
-  /** Milliseconds since the last step was answered; null before the first one. */
+  /** Milliseconds since the last step was answered; null before the first step. */
   readonly sinceStepMs: number | null;
 }
 
-/** The figures of one moment. Counts have grown since the start of the engine. */
+/** The figures of one moment. Counts are totals since the start of the engine. */
 export interface Sample {
-  /** When, in milliseconds of Unix time; no two samples have the same. */
+  /** Unix time in milliseconds. No two samples have the same time. */
   readonly time: number;
-  /** Milliseconds that a step took, of the steps since the sample before; null if there was none. */
+  /** The duration of steps since the previous sample, in milliseconds; null if there was none. */
   readonly p50: number | null;
   readonly p99: number | null;
   readonly running: number;
@@ -25,36 +25,38 @@ export interface Sample {
   readonly parked: number;
   /** Generated tokens, a count. */
   readonly generated: number;
-  /** Tokens that the prefix cache was asked for, and had: counts. */
+  /** Tokens that were looked up in the prefix cache, and tokens that were found: counts. */
   readonly queries: number;
   readonly hits: number;
-  /** The part of the pool that is in use, 0 to 1. */
+  /** The used share of the pool, 0 to 1. */
   readonly usage: number;
-  /** The longest time by which the event loop was late since the sample before, in milliseconds. */
+  /** The longest delay of the event loop since the previous sample, in milliseconds. */
   readonly loopDelayMs: number;
 }
 
-/** What `GET /figures` answers. */
+/** The response of `GET /figures`. */
 export interface Figures {
   readonly model: string;
   readonly version: string;
-  /** Whether the server has the routes by which the page acts. */
+  /** Whether the server has the routes behind the page's controls. */
   readonly control: boolean;
   readonly numBlocks: number;
-  /** Blocks that can be in use: all but the null block and those that sinks hold for good. */
+  /**
+   * Blocks that can be used: all but the null block and the permanent blocks of attention sinks.
+   */
   readonly usableBlocks: number;
   readonly blockSize: number;
   readonly health: ServerHealth;
   readonly paused: 'none' | 'new' | 'all';
-  /** Of the steps of the last ten seconds, in milliseconds; null if there was none. */
+  /** The duration of the steps of the last ten seconds, in milliseconds; null if there was none. */
   readonly step: { readonly p50: number | null; readonly p99: number | null };
-  /** What stands only in the newest sample; null if the engine can say nothing more. */
+  /** Figures that only the newest sample has; null if the engine no longer has statistics. */
   readonly present: Present | null;
-  /** Samples behind the one that was asked for, the oldest first; of the last five minutes at most. */
+  /** The samples after the given time, the oldest first; at most those of the last five minutes. */
   readonly samples: readonly Sample[];
 }
 
-/** Gauges and counts that are shown without their past. */
+/** Gauges and counts that are shown without their history. */
 export interface Present {
   readonly freeBlocks: number;
   readonly cachedBlocks: number;
@@ -67,46 +69,46 @@ export interface Present {
   readonly preemptions: number;
 }
 
-/** What `GET /blocks/ID` answers. */
+/** The response of `GET /blocks/ID`. */
 export interface BlockFacts {
   readonly block: number;
-  /** Requests that hold it, by their ids; at most 20. */
+  /** Ids of the requests that hold the block; at most 20. */
   readonly holders: readonly string[];
-  /** How many hold it. */
+  /** The number of requests that hold the block. */
   readonly numHolders: number;
 }
 
-/** One request of the engine, as operators see it in a list. */
+/** A request of the engine, as listed for operators. */
 export interface ListedRequest {
-  /** Its id in the engine: that of the reply, and the index of the choice. */
+  /** Its id in the engine: the id of the reply, and the index of the choice. */
   readonly id: string;
-  /** What it does: `running`, or what it waits for. */
+  /** `running`, or the reason why the request waits. */
   readonly state: string;
   readonly output_tokens: number;
-  /** What it waits for, or how far it is, in words; absent with `explain=false`. */
+  /** A description of the wait or the progress; absent with `explain=false`. */
   readonly explain?: string;
 }
 
-/** What `GET /requests` answers. */
+/** The response of `GET /requests`. */
 export interface RequestList {
   readonly requests: readonly ListedRequest[];
-  /** How many there are that match. */
+  /** The number of requests that match. */
   readonly total: number;
 }
 
-/** What `GET /requests/ID` answers. */
+/** The response of `GET /requests/ID`. */
 export interface RequestFacts extends ListedRequest {
   readonly explain: string;
   readonly prompt_tokens: number;
   readonly max_tokens: number;
   /** Tokens whose KV is computed, cached ones included. */
   readonly computed_tokens: number;
-  /** Tokens that the prefix cache had at the last admission; null before it. */
+  /** Tokens that the prefix cache had at the last admission; null before the first. */
   readonly cached_tokens: number | null;
   readonly priority: number;
   readonly preemptions: number;
-  /** What it holds in each KV cache group. */
+  /** The blocks that the request holds in each KV cache group. */
   readonly groups: readonly GroupHolding[];
-  /** Ids of the blocks that it holds, in the order of its tokens, group after group. */
+  /** Ids of the blocks that the request holds, in the order of its tokens, group after group. */
   readonly blocks: readonly number[];
 }

@@ -1,26 +1,35 @@
 import type { Engine } from '../../engine/engine.js';
 
-/** The map is made at most so often, however many watch. */
+/** The minimum time between two maps in milliseconds, however many clients watch. */
 const REFRESH_MS = 900;
-/** At most one part in so many of the time goes into maps: of a pool of millions there are fewer. */
+/**
+ * The reciprocal of the time share that maps may take at most. For a pool of millions of blocks,
+ * maps are made less often.
+ */
 const SHARE = 100;
 
-/** Where the KV cache group stands in the byte of a block. */
+/** The position of the KV cache group in the byte of a block. */
 const GROUP_SHIFT = 4;
 const NO_GROUP = 255;
 
 /** The states of all blocks at one moment. */
 export interface BlockSnapshot {
-  /** Changes when a state does, and only then. */
+  /** Changes exactly when a state changes. */
   readonly version: string;
-  /** A byte for each block, by its id: its `BlockState`, and with several KV cache groups 16 times (its group + 1), 0 of a block of none. */
+  /**
+   * A byte for each block, by its id: its `BlockState`. With several KV cache groups, 16 times (its
+   * group + 1) is added, unless the block belongs to no group.
+   */
   readonly states: Uint8Array;
 }
 
-/** The states of the blocks of an engine: one snapshot for all who watch, made when somebody asks and the last one is old. */
+/**
+ * The states of the blocks of an engine. All clients share one snapshot, which is renewed on
+ * request when it is old.
+ */
 export class BlockSnapshots {
   readonly #engine: Engine;
-  /** Tells this server from the one that was here before. */
+  /** Distinguishes this server from an earlier one at the same address. */
   readonly #name = Date.now().toString(36);
   #number = 0;
   #states: Uint8Array | null = null;

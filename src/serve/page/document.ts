@@ -8,16 +8,16 @@ import { STYLE } from '../../report/page/style.js';
 import { renderBody } from './markup.js';
 import { PAGE_STYLE } from './style.js';
 
-/** The page as one document, and the Content-Security-Policy that it is served under. */
+/** The page as one document, with its Content-Security-Policy. */
 export interface PageDocument {
   readonly html: string;
   readonly policy: string;
 }
 
 /**
- * Makes the page. It has no data: its script asks the server for that. Its policy allows its own script and its own style, by their hashes, and
- * requests to its own server; and nothing else.
- * @param control whether the page may act
+ * Makes the page. It contains no data: its script requests the data from the server. The policy
+ * allows only the page's own script and style, by their hashes, and requests to its own server.
+ * @param control whether the page has controls
  * @throws ERR_BLOCKSTEP_BAD_FILE in a checkout that was not built
  */
 export function makeDocument(control: boolean): PageDocument {
@@ -37,7 +37,10 @@ export function makeDocument(control: boolean): PageDocument {
   return { html: renderBody(trusted(`<style>${style}</style>`), script.element, control).source, policy };
 }
 
-/** The page's own script, which the build makes of browser/ (pack-page.mjs). Sources that run without a build take that of dist. */
+/**
+ * The page's script, which the build makes from browser/ (pack-page.mjs). Sources that run without
+ * a build take the script from dist.
+ */
 function readScript(): string {
   const built = new URL('./page-script.js', import.meta.url);
   const path = existsSync(built) ? built : `${packageRoot()}/dist/serve/page/page-script.js`;

@@ -1,12 +1,12 @@
 import { type Html, html } from '../../report/markup/html.js';
 
-/** A figure of the page; the script fills in its value and what stands below it. */
+/** A figure of the page. The script fills in its value and its detail line. */
 function tile(id: string, label: string): Html {
   return html`<div class="tile"><dt>${label}</dt><dd class="value" id="${id}">–</dd><dd class="detail" id="${id}-detail">–</dd></div>
 `;
 }
 
-/** A chart over the last minutes. Each line has a name and a colour of the palette. */
+/** A chart of the last minutes. Each line has a name and a colour of the palette. */
 function chart(id: string, title: string, unit: string, lines: readonly string[]): Html {
   const keys = lines.map(
     (line, i) => html`<span class="line n${i}">${line} <output id="${id}-${i}">–</output></span> `,
@@ -20,15 +20,15 @@ function chart(id: string, title: string, unit: string, lines: readonly string[]
 `;
 }
 
-/** A state of blocks in the legend of the map. */
+/** A block state in the legend of the map. */
 function state(name: string, label: string): Html {
   return html`<li><i class="swatch ${name}"></i>${label} <output id="count-${name}">–</output></li>
 `;
 }
 
 /**
- * The document. The script finds its places by their ids.
- * @param control whether the page may act; if not, what it would act by is hidden
+ * The document. The script finds its elements by their ids.
+ * @param control whether the page has controls; they are hidden if not
  */
 export function renderBody(style: Html, script: Html, control: boolean): Html {
   const hidden = control ? '' : html` hidden`;

@@ -7,19 +7,22 @@ import { BlockSnapshots } from './block-snapshots.js';
 import { makeDocument } from './document.js';
 import { Sampler } from './sampler.js';
 
-/** What the page shows, and whether it may act. */
+/** The data of the page, and its permissions. */
 export interface PageInput {
   readonly engine: Engine;
   readonly model: string;
   readonly version: string;
-  /** Whether the server has the routes by which the page acts, and whether it says who holds a block. */
+  /**
+   * Whether the server has the routes behind the page's controls, and whether it reveals the
+   * holders of a block.
+   */
   readonly control: boolean;
   readonly health: () => ServerHealth;
 }
 
 const MOST_HOLDERS = 20;
 
-/** The page of the server, and the figures and the block map that it asks for. */
+/** The server's page, with the routes for its figures and its block map. */
 export function addPageRoutes(app: FastifyInstance, { engine, health, ...served }: PageInput): void {
   const { html, policy } = makeDocument(served.control);
   const sampler = new Sampler(engine, served, health);
@@ -29,10 +32,11 @@ export function addPageRoutes(app: FastifyInstance, { engine, health, ...served 
     done();
   });
 
-  // The document has no data: who opens it is asked for a key by the document itself.
+  // The document contains no data. It asks for a key itself.
   app.get('/', { config: { isOpen: true } }, ({ url }, reply) => {
     const [path] = url.split('?');
-    // The page names its routes relative to itself. So it works under every prefix, behind a proxy too.
+    // The page names its routes relative to itself, so it works under every prefix, also behind a
+    // proxy.
     if (!path.endsWith('/')) return reply.redirect(`${path.slice(path.lastIndexOf('/') + 1)}/`);
     return reply
       .headers({

@@ -4,21 +4,23 @@ import type { EngineStats } from '../../engine/inspect/engine-stats.js';
 import type { Figures, Present, Sample, ServerHealth } from './answers.js';
 import { StepWatch } from './step-watch.js';
 
-/** At most so many samples a second are taken, however many watch. */
+/** The minimum time between two samples, however many clients watch. */
 const SAMPLE_MS = 450;
-/** Samples that are kept: five minutes of them, for one who comes later. */
+/**
+ * The number of samples that are kept. They cover five minutes, for a client that connects later.
+ */
 const MOST_SAMPLES = 600;
-/** When nobody has asked for so long, nobody watches. */
+/** The time without a request after which nobody is considered to watch. */
 const UNWATCHED_MS = 15_000;
-/** The steps whose percentiles are said in figures are those of so long. */
+/** The time span of the steps whose percentiles the figures show. */
 const WINDOW_MS = 10_000;
 
-/** What figures say that never changes. */
+/** The constant fields of figures. */
 export type Served = Pick<Figures, 'model' | 'version' | 'control'>;
 
 /**
- * The figures of an engine over the last minutes, for all who watch. A sample is taken when somebody asks and the last one is old enough; while
- * nobody asks nothing is measured.
+ * The figures of an engine over the last minutes, shared by all clients. A sample is taken on
+ * request if the last sample is old enough. Without requests nothing is measured.
  */
 export class Sampler {
   readonly #engine: Engine;
@@ -31,7 +33,7 @@ export class Sampler {
   #present: Present | null = null;
   #unwatched: NodeJS.Timeout | null = null;
 
-  /** @param health how the server is now */
+  /** @param health reads the present health of the server */
   constructor(engine: Engine, served: Served, health: () => ServerHealth) {
     this.#engine = engine;
     this.#served = served;
@@ -39,7 +41,10 @@ export class Sampler {
     this.#watch = new StepWatch(engine.number);
   }
 
-  /** The figures as they are, with the samples behind the one of time `after`. Takes a sample if the last one is old. */
+  /**
+   * The present figures, with the samples after the time `after`. Takes a sample if the last one is
+   * old.
+   */
   read(after: number): Figures {
     this.#stayOn();
     if (performance.now() - this.#sampledAt >= SAMPLE_MS) this.#sample();
@@ -63,7 +68,7 @@ export class Sampler {
     return this.#watch.isOn;
   }
 
-  /** Ends all measuring. */
+  /** Stops all measuring. */
   close(): void {
     if (this.#unwatched !== null) clearTimeout(this.#unwatched);
     this.#unwatched = null;
@@ -90,7 +95,7 @@ export class Sampler {
     const { scheduler } = stats;
     const { numRunning, numWaiting, numSkipped, numLoading } = scheduler;
     this.#samples.push({
-      // The clock of the machine may be set back; samples stay in their order.
+      // The machine's clock may be set back, but samples stay in order.
       time: Math.max(Date.now(), (this.#samples.at(-1)?.time ?? 0) + 1),
       ...this.#watch.percentiles(since),
       running: numRunning,
@@ -108,12 +113,12 @@ export class Sampler {
   }
 }
 
-/** The statistics; null of an engine that has none any more. */
+/** The statistics; null if the engine no longer has any. */
 function statsOf(engine: Engine): EngineStats | null {
   try {
     return engine.stats();
   } catch {
-    // It is broken or disposed, which its health says.
+    // The engine is broken or disposed. Its health reports this.
     return null;
   }
 }

@@ -1,19 +1,19 @@
 import { type ChannelPayloads, channels } from '../../base/channels.js';
 
-/** Steps whose times are kept: at a thousand steps a second those of the last four seconds. */
+/** The number of steps whose durations are kept: four seconds at a thousand steps per second. */
 const MOST_STEPS = 4096;
-/** How often the event loop is looked at. */
+/** The interval between two checks of the event loop. */
 const TICK_MS = 20;
 
-/** How long steps took, in milliseconds; null if there was none. */
+/** The duration of steps, in milliseconds; null if there was none. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p99: number | null;
 }
 
 /**
- * Watches the steps of an engine, and the event loop, while it is on: the times of the last steps, and by how much the loop was late. Off, it
- * costs nothing.
+ * While it is on, measures the durations of an engine's last steps and the delay of the event loop.
+ * While it is off, it costs nothing.
  */
 export class StepWatch {
   readonly #engine: number;
@@ -53,7 +53,10 @@ export class StepWatch {
     this.#timer = null;
   }
 
-  /** Percentiles of the steps since `since`, as `performance.now()` has it: of the last 4,096 steps at most. */
+  /**
+   * Percentiles of the steps since `since`, a time of `performance.now()`; of the last 4,096 steps
+   * at most.
+   */
   percentiles(since: number): Percentiles {
     const kept = Math.min(this.#count, MOST_STEPS);
     const latencies = this.#latencies
@@ -67,7 +70,7 @@ export class StepWatch {
 
   /** The longest delay of the event loop since the last call, in milliseconds. */
   drainLoopDelay(): number {
-    // The tick that is due now has not come: what it would say is known.
+    // The tick that is due now has not run, but its delay is already known.
     const longest = Math.max(this.#longestDelayMs, performance.now() - this.#tickedAt - TICK_MS);
     this.#longestDelayMs = 0;
     return longest;

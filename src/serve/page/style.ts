@@ -1,4 +1,7 @@
-/** What the page has beside the style of the reports, whose colours it takes. States of blocks have colours of their own. */
+/**
+ * The page's style, in addition to the style of the reports, whose colours it uses. Block states
+ * have their own colours.
+ */
 export const PAGE_STYLE: string = `
 :root { --free: #e3e7ec; --cached: #9cc4f0; --used: #0b5fc0; --transfer: #d97706; --quarantined: #b3261e; --reserved: #8a94a0; --third: #3b7d3b; --good: #1d6f2b; }
 @media (prefers-color-scheme: dark) {

@@ -3,34 +3,37 @@ import type { Usage } from './generation.js';
 import type { LikelyToken, TextLogprob } from './likely-tokens.js';
 import type { AnswerParts } from './read-answer.js';
 
-/** What all bodies of a reply have. */
+/** The fields that all bodies of a reply share. */
 export interface ReplyHead {
   readonly id: string;
   /** When the request came, in seconds since 1970. */
   readonly created: number;
   /** The name of the model. */
   readonly model: string;
-  /** Whether its stream ends with the counts of tokens. Every other chunk then says that it has none, as OpenAI's do. */
+  /**
+   * Whether the stream ends with the token counts. All other chunks then have a null `usage`, as
+   * OpenAI's do.
+   */
   readonly includesUsage: boolean;
 }
 
-/** The bodies of one way to generate: whole ones, and the chunks of a stream, which are texts of server-sent events. */
+/** The bodies of one API: whole bodies, and the chunks of a stream as server-sent events. */
 export interface Bodies {
   /** The body of a reply that is not streamed. */
   whole(head: ReplyHead, choices: readonly Choice[], usage: Usage): object;
   /**
-   * What a chunk has before its piece of text, which follows as the inside of a JSON string, and what it has behind that, which is the
-   * same for all choices.
+   * The parts of a chunk around its piece of text. The piece is inserted as the inside of a JSON
+   * string. The end is the same for all choices.
    * @param index of the choice
    */
   around(head: ReplyHead, index: number): [start: string, end: string];
-  /** A chunk of a choice that says how likely its tokens were, or has more than text. @param piece of its text */
+  /** A chunk with log-probabilities, or with more than text. @param piece of the text */
   chunk(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
-  /** The first chunk of a choice; empty if it has none. */
+  /** The first chunk of a choice; empty if there is none. */
   first(head: ReplyHead, index: number): string;
-  /** The last chunk of a choice. @param piece the rest of its text */
+  /** The last chunk of a choice. @param piece the rest of the text */
   last(head: ReplyHead, choice: Choice, piece: string, parts: AnswerParts | null): string;
-  /** The chunk that says how many tokens there were. */
+  /** The chunk with the token counts. */
   usage(head: ReplyHead, usage: Usage): string;
 }
 
@@ -39,20 +42,24 @@ export function event(data: object): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
 
-/** What ends a stream of chunks. */
+/** The end of a stream of chunks. */
 export const DONE = 'data: [DONE]\n\n';
 
-/** Marks where the piece of text stands in a chunk. */
+/** A placeholder for the piece of text in a chunk. */
 const HERE = '\u0000';
 const HERE_IN_JSON = JSON.stringify(HERE);
 
-/** What a chunk has around its piece of text. @param chunk whose text is `HERE` */
+/** The parts of a chunk around its piece of text. @param chunk whose text is `HERE` */
 function partsAround(chunk: string): [start: string, end: string] {
   const at = chunk.indexOf(HERE_IN_JSON);
   return [chunk.slice(0, at + 1), chunk.slice(at + HERE_IN_JSON.length - 1)];
 }
 
-/** A chunk. @param choices the one that it is of, or none @param usage null in all chunks but the last */
+/**
+ * Makes a chunk.
+ * @param choices the choice of the chunk, or empty
+ * @param usage null in all chunks but the last
+ */
 type Chunk = (head: ReplyHead, choices: readonly object[], usage?: Usage | null) => string;
 
 function chunksOf(object: string): Chunk {
@@ -123,7 +130,7 @@ export const CHAT_BODIES: Bodies = {
   usage: (head, usage) => chatChunk(head, [], usage),
 };
 
-/** The message of an assistant. One that calls tools need not say anything. */
+/** The message of an assistant. A message with tool calls may have no text. */
 function messageOf(choice: Choice): object {
   const content = choice.drainText();
   const { reasoning = '', calls = [] } = choice.drainParts() ?? {};
@@ -136,7 +143,7 @@ function messageOf(choice: Choice): object {
   };
 }
 
-/** What a chunk adds to such a message. Calls come whole, each with its place among all of them. */
+/** The delta of a chunk. Calls are complete, each with its index among all calls. */
 function deltaOf(piece: string, parts: AnswerParts | null): object {
   const { reasoning = '', calls = [], firstCall = 0 } = parts ?? {};
   return {
@@ -146,13 +153,16 @@ function deltaOf(piece: string, parts: AnswerParts | null): object {
   };
 }
 
-/** How a choice ended, as bodies say it. */
+/** The fields that say how a choice ended. */
 function endFields({ end, hasCalled }: Choice, logprobs: object | null): object {
   const reason = end?.finishReason === 'stop' && hasCalled ? 'tool_calls' : end?.finishReason;
   return { logprobs, finish_reason: reason ?? null, stop_reason: end?.stopReason ?? null };
 }
 
-/** How likely the tokens were that came since this was said last, as chats say it; null: nobody wants to know. */
+/**
+ * The log-probabilities of the tokens since the last call, in the format of chats; null if nobody
+ * requested them.
+ */
 function chatLogprobs(choice: Choice): object | null {
   const tokens = choice.drainLikely();
   if (tokens === null) return null;
@@ -163,7 +173,7 @@ function chatLogprobs(choice: Choice): object | null {
   };
 }
 
-/** The same as completions say it: lists with an item for each token. */
+/** The same in the format of completions: lists with an item for each token. */
 function completionLogprobs(choice: Choice): object | null {
   const tokens = choice.drainLikely();
   if (tokens === null) return null;

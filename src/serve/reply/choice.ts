@@ -9,40 +9,48 @@ import type { Vocabulary } from '../text/vocabulary.js';
 import { type LikelyToken, LikelyTokens, type PromptScores } from './likely-tokens.js';
 import { type AnswerParts, ReadAnswer } from './read-answer.js';
 
-/** How a choice is made of the tokens of its request. */
+/** Options that decide how a choice is made from the tokens of its request. */
 export interface ChoiceOptions {
   readonly vocabulary: Vocabulary;
   readonly stop: readonly string[];
   readonly keepsStop: boolean;
   readonly minTokens: number;
-  /** What the text begins with. */
+  /** The beginning of the text. */
   readonly echo: string;
-  /** The tokens of the echo, where it is said how likely they are; null: it is not. */
+  /** The echo's tokens and their log-probabilities; null if these are not wanted. */
   readonly scored: { readonly tokens: Int32Array; readonly scores: PromptScores } | null;
-  /** Whether the echo is all: the token that the request generates is none of the choice. */
+  /**
+   * Whether the choice is only its echo. The token that the request generates is then not part of
+   * the choice.
+   */
   readonly isEcho: boolean;
-  /** Told of tokens that come behind others: milliseconds since those. */
+  /** Called when further tokens come, with the milliseconds since the previous tokens. */
   readonly onTokens: ((sinceMs: number) => void) | null;
-  /** Most likely tokens that are told of with each token; null: none, and neither the token's own probability. */
+  /**
+   * The number of most likely tokens to report with each token. Null: no log-probabilities are
+   * reported.
+   */
   readonly logprobs: number | null;
-  /** How the answer is taken apart; null: it is text. */
+  /** Says how the answer is parsed; null if it is plain text. */
   readonly answer: AnswerReading | null;
-  /** Whether it may have several calls of tools. */
+  /** Whether the choice may have several tool calls. */
   readonly isParallel: boolean;
 }
 
 /** How a choice ended. */
 export interface ChoiceEnd {
   readonly finishReason: 'stop' | 'length' | 'abort';
-  /** The stop string or stop token that ended it; null if none did. */
+  /** The stop string or stop token that ended the choice; null if none did. */
   readonly stopReason: StopReason | null;
 }
 
 /**
- * One choice of a reply: makes text of the tokens of its request, and ends the request where a stop string stands in the text.
+ * One choice of a reply. It decodes the tokens of its request, and ends the request when a stop
+ * string appears in the text.
  *
- * Text that nobody has taken grows in `#text`, so a choice takes at most the memory of what its request may generate. The tokens are
- * read at once, also for a client that reads nothing: its stop strings end it all the same.
+ * Text that has not been taken accumulates in `#text`, so the memory of a choice is bounded by the
+ * output of its request. Tokens are read at once, even for a client that reads nothing, so that
+ * stop strings still end the choice.
  */
 export class Choice {
   readonly index: number;
@@ -50,18 +58,21 @@ export class Choice {
   readonly #detokenizer: Detokenizer;
   readonly #stops: StopStrings | null;
   readonly #keepsStop: boolean;
-  /** Tokens in which stop strings are not looked for. */
+  /** The number of tokens in which stop strings are not looked for. */
   readonly #minTokens: number;
   readonly #likely: LikelyTokens | null;
-  /** Takes the text apart; null: all of it is in `#text`. */
+  /** Parses the text; null if all of it goes to `#text`. */
   readonly #answer: ReadAnswer | null;
   readonly #isEcho: boolean;
-  /** What is to come of the echo when the prompt was computed, and it is known how likely its tokens are. */
+  /**
+   * The part of the echo that waits until the prompt is computed and its log-probabilities are
+   * known.
+   */
   #scored: (NonNullable<ChoiceOptions['scored']> & { readonly text: string }) | null;
   #text: string;
   #numTokens = 0;
   readonly #onTokens: ((sinceMs: number) => void) | null;
-  /** When tokens came last, by `performance.now`; 0 before the first ones. */
+  /** When tokens came last, by `performance.now`; 0 before the first tokens. */
   #lastAt = 0;
   #end: ChoiceEnd | null = null;
   #failure: unknown = null;
@@ -92,12 +103,12 @@ export class Choice {
     this.#changed = changed;
   }
 
-  /** How it ended; null while it goes on, and if it failed. */
+  /** How the choice ended; null while it goes on, and if it failed. */
   get end(): ChoiceEnd | null {
     return this.#end;
   }
 
-  /** Why it failed; null if it did not. */
+  /** Why the choice failed; null if it did not. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -106,7 +117,7 @@ export class Choice {
     return this.#end !== null || this.#failure !== null;
   }
 
-  /** Tokens that were generated, those of a stop string included. */
+  /** The number of generated tokens, including those of a stop string. */
   get numTokens(): number {
     return this.#numTokens;
   }
@@ -121,7 +132,7 @@ export class Choice {
     return this.#answer?.hasCalled ?? false;
   }
 
-  /** The text that came since the last call. */
+  /** The text since the last call. */
   drainText(): string {
     if (this.#answer !== null) return this.#answer.drainContent();
     const text = this.#text;
@@ -129,12 +140,12 @@ export class Choice {
     return text;
   }
 
-  /** Whether its chunks say how likely its tokens were. */
+  /** Whether the chunks of this choice report log-probabilities. */
   get hasLikely(): boolean {
     return this.#likely !== null;
   }
 
-  /** How likely the tokens were that came since the last call; null: nobody wants to know. */
+  /** The log-probabilities of the tokens since the last call; null if nobody requested them. */
   drainLikely(): readonly LikelyToken[] | null {
     return this.#likely?.drain() ?? null;
   }
@@ -169,7 +180,7 @@ export class Choice {
     this.#changed(this);
   }
 
-  /** The prompt was computed. */
+  /** The prompt has been computed. */
   #beginText(): void {
     if (this.#scored === null) return;
     const { tokens, scores, text } = this.#scored;
@@ -185,7 +196,10 @@ export class Choice {
     this.#changed(this);
   }
 
-  /** Whether the last token is no part of the text: that of every text's end, which has no reason, or a stop token. */
+  /**
+   * Whether the last token is not part of the text. This holds for the end-of-text token, which has
+   * no stop reason, and for a stop token.
+   */
   #hasEndToken({ finishReason, stopReason }: OutputEnd): boolean {
     if (finishReason !== 'stop') return false;
     return stopReason === null || (typeof stopReason === 'number' && !this.#keepsStop);
@@ -196,7 +210,9 @@ export class Choice {
     this.#lastAt = now;
   }
 
-  /** Takes text that token number `position` brought. @returns false if a stop string has ended the choice */
+  /**
+   * Adds the text of token number `position`. @returns false if a stop string has ended the choice
+   */
   #pass(piece: string, position: number): boolean {
     if (this.#stops === null || position <= this.#minTokens) {
       this.#add(piece);
@@ -220,7 +236,7 @@ export class Choice {
     this.#failure = error ?? new BlockstepError('ERR_BLOCKSTEP_REQUEST', 'the request was aborted');
   }
 
-  /** No token comes any more: what was held back is text, unless the request failed. */
+  /** The tokens have ended. Text that was held back is released, unless the request failed. */
   #finish({ finishReason, stopReason, error }: OutputEnd): void {
     if (finishReason === 'error' || error !== undefined) {
       this.#setFailure(error);

@@ -4,8 +4,8 @@ import type { EngineOutputs } from '../../engine/outputs/engine-outputs.js';
 import type { Choice } from './choice.js';
 
 /**
- * The choices whose requests have not ended, and the one loop that hands each of them what the engine brings: a promise for a step, and
- * nothing for a token.
+ * The choices whose requests have not ended. One loop distributes the engine's outputs to them, at
+ * the cost of a promise per step and nothing per token.
  */
 export class Choices {
   readonly engine: Engine;
@@ -17,14 +17,17 @@ export class Choices {
     this.engine = engine;
   }
 
-  /** Begins to read what the engine brings, if that has not begun. To be called before requests are submitted whose choices are added. */
+  /**
+   * Starts the loop that reads the engine's outputs, unless it runs. Call this before submitting
+   * the requests of new choices.
+   */
   read(): void {
     if (this.#isReading) return;
     let outputs: AsyncIterable<EngineOutputs>;
     try {
       outputs = this.engine.outputs();
     } catch {
-      // The engine has ended, as `submit` is about to say.
+      // The engine has ended, and `submit` is about to report it.
       return;
     }
     this.#isReading = true;
@@ -40,7 +43,8 @@ export class Choices {
     try {
       for await (const item of outputs) this.#receive(item);
     } catch (error) {
-      // An engine that breaks ends every request first. What is left here was not read because the server was held up for too long.
+      // A breaking engine first ends every request. Requests that are left here were not read
+      // because the server was held up for too long.
       for (const choice of this.#byId.values()) choice.fail(error);
     }
     this.#byId.clear();
@@ -49,18 +53,18 @@ export class Choices {
 
   #receive(outputs: EngineOutputs): void {
     const { length, requests, ends } = outputs;
-    // One reading of the clock does for all tokens of a step.
+    // One reading of the clock serves all tokens of a step.
     const now = performance.now();
     for (let row = 0; row < length; row++) {
       const { id } = requests[row];
       const choice = this.#byId.get(id);
-      // The request is none of this server's.
+      // The request does not belong to this server.
       if (choice === undefined) continue;
       if (ends[row]?.continues === false) this.#byId.delete(id);
       try {
         choice.receive(outputs, row, now);
       } catch (error) {
-        // It is a mistake of a vocabulary, and no other client's.
+        // The error lies in the vocabulary, and must not affect other clients.
         throwApart(error);
       }
     }

@@ -2,27 +2,35 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Heard, News } from '../../base/collections/news.js';
 
-/** The streams that have something to write. All of them are written when the work of the turn is done, in one microtask. */
+/**
+ * The streams with pending text. All of them are written in one microtask, when the work of the
+ * turn is done.
+ */
 const written = new News();
 
 /**
- * A response of server-sent events. What is written in one turn goes out as one write of the socket, with the framing of HTTP's chunks
- * made here: a `response.write` costs twice as much, since it gives the socket three pieces.
+ * A response of server-sent events. The text of one turn goes to the socket in one write, with the
+ * framing of HTTP chunks made here. A `response.write` costs twice as much, because it gives the
+ * socket three pieces.
  *
- * Invariant: once `#socket` is set, the head of the response has been handed to it, and nothing of the response waits elsewhere.
+ * Invariant: once `#socket` is set, the head of the response has been handed to it, and nothing of
+ * the response waits elsewhere.
  */
 export class EventStream implements Heard {
   readonly #response: ServerResponse;
   readonly #drained: () => void;
   #socket: Socket | null = null;
   #text = '';
-  /** Whether `#text` is ASCII alone: then it has as many bytes as characters, and is written as it is. */
+  /**
+   * Whether `#text` is pure ASCII. If so, it has as many bytes as characters, and is written
+   * without encoding.
+   */
   #isAscii = true;
-  /** Whether it is about to be written. */
+  /** Whether the stream is about to be written. */
   isNews = false;
   #waits = false;
 
-  /** @param drained called when the socket has taken what it was given, if `isBlocked` was true before */
+  /** @param drained called when the socket has drained, if `isBlocked` was true before */
   constructor(response: ServerResponse, headers: Readonly<Record<string, unknown>>, drained: () => void) {
     this.#response = response;
     this.#drained = drained;
@@ -30,16 +38,20 @@ export class EventStream implements Heard {
       ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache',
-      // Proxies that collect answers would keep the stream from its reader.
+      // Proxies that buffer responses would delay the stream.
       'x-accel-buffering': 'no',
     } as Record<string, string>);
     response.flushHeaders();
-    // A client of HTTP/1.0 knows no chunks, and a response behind another one on its connection has no socket yet.
+    // A client of HTTP/1.0 does not support chunks. A response queued behind another on its
+    // connection has no socket yet.
     const { socket, chunkedEncoding } = response;
     if (socket !== null && chunkedEncoding && socket.writable) this.#socket = socket;
   }
 
-  /** Whether the client is slower than its text: nothing should be written until it has taken more. */
+  /**
+   * Whether the client reads more slowly than text comes. Callers should write nothing until the
+   * socket has drained.
+   */
   get isBlocked(): boolean {
     return this.#waits;
   }
@@ -49,20 +61,23 @@ export class EventStream implements Heard {
     return this.#response.destroyed;
   }
 
-  /** Writes events, together with what else is written in this turn. @param isAscii whether they are known to be ASCII alone */
+  /**
+   * Writes events, together with all other text of this turn. @param isAscii whether they are known
+   * to be pure ASCII
+   */
   write(text: string, isAscii = false): void {
     this.#text += text;
     this.#isAscii &&= isAscii;
     written.add(this);
   }
 
-  /** Writes what was not written yet, and ends the response. */
+  /** Writes the pending text, and ends the response. */
   end(): void {
     this.listener();
     this.#response.end();
   }
 
-  /** Writes what was not written yet. */
+  /** Writes the pending text. */
   listener(): void {
     const text = this.#text;
     const isAscii = this.#isAscii;
@@ -80,7 +95,7 @@ export class EventStream implements Heard {
   }
 }
 
-/** Writes text as one chunk of HTTP. @returns false if the socket wants no more for now */
+/** Writes text as one HTTP chunk. @returns false if the socket's buffer is full */
 function writeChunk(socket: Socket, text: string, isAscii: boolean): boolean {
   if (isAscii) return socket.write(`${text.length.toString(16)}\r\n${text}\r\n`, 'latin1');
   return socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'utf8');

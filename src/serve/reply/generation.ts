@@ -8,7 +8,7 @@ import { Choice } from './choice.js';
 import type { Choices } from './choices.js';
 import { PromptScores } from './likely-tokens.js';
 
-/** How many tokens a request had, as OpenAI's API counts them. */
+/** The token counts of a request, as in OpenAI's API. */
 export interface Usage {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -16,39 +16,39 @@ export interface Usage {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
-/** Who is told of the choices of a generation. */
+/** Receives the choices of a generation. */
 export interface GenerationReader {
   /** A choice has text to take, or has ended. */
   changed(choice: Choice): void;
 }
 
-/** Who counts what becomes of generations. */
+/** Counts the events of generations. */
 export interface GenerationWatch {
   /** All choices were submitted. */
   came(numChoices: number, maxTokens: number): void;
-  /** A choice got tokens behind others, so many milliseconds after those. */
+  /** Further tokens of a choice have come, with the milliseconds since the previous tokens. */
   generated(ms: number): void;
-  /** A choice has ended, and not failed. */
+  /** A choice has ended without failing. */
   ended(result: RequestResult): void;
 }
 
 /**
- * The choices of one HTTP request: `n` for each prompt, and each a request of the engine. They live and die together: one that fails
- * ends the others.
+ * The choices of one HTTP request: `n` for each prompt, each a request of the engine. If one of
+ * them fails, the others are ended.
  */
 export class Generation {
-  /** By index: first the choices of the first prompt. */
+  /** By index: the choices of the first prompt come first. */
   readonly choices: readonly Choice[];
-  /** The id of the reply; those of the engine's requests begin with it. */
+  /** The id of the reply; the ids of the engine's requests begin with it. */
   readonly id: string;
   readonly #streams: readonly RequestStream[];
   readonly #request: GenerationRequest;
 
   /**
    * Submits all choices.
-   * @param all gives the choices what the engine brings
-   * @param grammars of the choices, one for each; null: nothing holds them to a format
-   * @throws what `Engine.submit` throws; then none is submitted
+   * @param all distributes the engine's outputs to the choices
+   * @param grammars of the choices, one for each; null if no format constrains them
+   * @throws the errors of `Engine.submit`; then no choice is submitted
    */
   constructor(
     all: Choices,
@@ -106,22 +106,22 @@ export class Generation {
     return this.choices.every(({ hasEnded }) => hasEnded);
   }
 
-  /** Why one of the choices failed; null: none did. */
+  /** Why one of the choices failed; null if none did. */
   get failure(): unknown {
     return this.choices.find(({ failure }) => failure !== null)?.failure ?? null;
   }
 
-  /** Tokens of all prompts. */
+  /** The number of tokens of all prompts. */
   get numPromptTokens(): number {
     return this.#request.prompts.reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** Tokens that all choices have got so far. */
+  /** The number of tokens of all choices so far. */
   get numOutputTokens(): number {
     return this.choices.reduce((sum, { numTokens }) => sum + numTokens, 0);
   }
 
-  /** Ends what has not ended: the client has left, or a choice has failed. */
+  /** Aborts unfinished choices, because the client has left or a choice has failed. */
   abort(): void {
     for (const stream of this.#streams) stream.abort();
   }
@@ -136,16 +136,17 @@ export class Generation {
   }
 
   /**
-   * Tokens of all prompts that a cache had.
-   * @param results of the choices, by index; null: the choice failed
+   * The number of prompt tokens that a cache had.
+   * @param results of the choices, by index; null if the choice failed
    */
   numCachedTokens(results: readonly (RequestResult | null)[]): number {
     const { n } = this.#request;
-    // The choices of a prompt share its blocks: what the first one found was there before.
+    // The choices of a prompt share its blocks. Only the first choice found blocks that existed
+    // before.
     return results.reduce((sum, result, i) => (i % n === 0 ? sum + (result?.numCachedTokens ?? 0) : sum), 0);
   }
 
-  /** Counts the tokens. All choices have ended, and none has failed. */
+  /** Counts the tokens. All choices must have ended without failing. */
   async usage(): Promise<Usage> {
     const results = await Promise.all(this.#streams.map((stream) => stream.result()));
     const prompt = this.numPromptTokens;
@@ -159,12 +160,14 @@ export class Generation {
   }
 }
 
-/** What the requests of a generation have beside what its client wants. */
+/** The fields of a generation's requests besides the client's own. */
 interface Submission {
   readonly id: string;
-  /** Where the log-probabilities of the prompt go, for each choice; null: nobody wants them. */
+  /**
+   * Receive the log-probabilities of the prompt, one for each choice; null if they are not wanted.
+   */
   readonly scores: readonly PromptScores[] | null;
-  /** The grammar of each choice; null: they have none. */
+  /** The grammar of each choice; null if they have none. */
   readonly grammars: readonly Grammar[] | null;
 }
 
@@ -176,20 +179,21 @@ function submitAll(
 ): RequestStream[] {
   const { prompts, n, maxTokens, minTokens, ignoreEos, priority, cacheSalt, sampling } = request;
   const { endOfText, endTokens = [] } = vocabulary;
-  // All of them end an answer, and the scheduler knows one that `ignore_eos` turns off.
+  // All of these tokens end an answer. The scheduler knows one of them, the one that `ignore_eos`
+  // disables.
   const stopTokenIds = ignoreEos ? request.stopTokenIds : [...request.stopTokenIds, ...endTokens];
   const streams: RequestStream[] = [];
   try {
     for (const prompt of prompts) {
       for (let i = 0; i < n; i++) {
         const number = streams.length;
-        // What is found in the cache is not computed, and nothing is known of it then.
+        // Cached tokens are not computed, so they would have no log-probabilities.
         const salt = scores === null ? cacheSalt : `${id}-${number}`;
         const params = paramsOf(sampling, i);
         const stream = engine.submit({
           id: `${id}-${number}`,
           prompt,
-          // A prompt is computed for its first token alone.
+          // A prompt is computed only to generate a first token.
           maxTokens: Math.max(1, maxTokens),
           minTokens,
           eosTokenId: endOfText,
@@ -210,7 +214,10 @@ function submitAll(
   }
 }
 
-/** Each choice of a prompt has a seed of its own, as in vLLM: all of them would be the same text otherwise. */
+/**
+ * Each choice of a prompt has its own seed, as in vLLM. With equal seeds all choices would be the
+ * same text.
+ */
 function paramsOf(sampling: GenerationRequest['sampling'], choice: number): GenerationRequest['sampling'] {
   if (sampling.seed === undefined || choice === 0) return sampling;
   const seed = sampling.seed + choice;

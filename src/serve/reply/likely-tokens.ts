@@ -2,32 +2,32 @@ import type { PromptLogprobs, TokenLogprobs } from '../../engine/executor/sampli
 import { Detokenizer } from '../text/detokenizer.js';
 import type { Vocabulary } from '../text/vocabulary.js';
 
-/** A token by its text and bytes, and the logarithm of its probability. */
+/** A token by its text and bytes, with its log-probability. */
 export interface TextLogprob {
-  /** Bytes that are no whole characters stand as U+FFFD. */
+  /** Bytes that are not complete characters appear as U+FFFD. */
   readonly text: string;
   readonly bytes: readonly number[];
-  /** Null: nothing stands in front of it. */
+  /** Null if nothing comes before the token. */
   readonly logprob: number | null;
 }
 
-/** How likely a token of a choice was. */
+/** A token of a choice with its log-probability. */
 export interface LikelyToken extends TextLogprob {
-  /** Characters of the text in front of the token. */
+  /** The number of characters of the text before the token. */
   readonly offset: number;
-  /** The most likely tokens, the likeliest first: at most as many as were asked for. */
+  /** The most likely tokens, the likeliest first; at most the requested number. */
   readonly top: readonly TextLogprob[];
 }
 
-/** What stands for the logarithm of a probability that the executor did not say, as in vLLM. */
+/** The placeholder for a log-probability that the executor did not report, as in vLLM. */
 const UNKNOWN = -9999;
 
-/** How likely the tokens of a prompt are, as an executor tells it. */
+/** The log-probabilities of a prompt's tokens, as the executor reports them. */
 export class PromptScores implements PromptLogprobs {
   readonly count: number;
   readonly #at = new Map<number, TokenLogprobs>();
 
-  /** @param count most likely tokens that are wanted too */
+  /** @param count the number of most likely tokens that are wanted too */
   constructor(count: number) {
     this.count = count;
   }
@@ -41,21 +41,27 @@ export class PromptScores implements PromptLogprobs {
   }
 }
 
-/** How likely the tokens of a choice were, until somebody takes it. */
+/** The log-probabilities of a choice's tokens, until they are taken. */
 export class LikelyTokens {
   readonly #vocabulary: Vocabulary;
   readonly #count: number;
   #offset: number;
   #tokens: LikelyToken[] = [];
 
-  /** @param count most likely tokens that were asked for @param offset characters in front of the first token */
+  /**
+   * @param count the requested number of most likely tokens @param offset characters before the
+   * first token
+   */
   constructor(vocabulary: Vocabulary, count: number, offset: number) {
     this.#vocabulary = vocabulary;
     this.#count = count;
     this.#offset = offset;
   }
 
-  /** @param extra what the executor gave with the token @param length characters that it brought to the text */
+  /**
+   * @param extra the executor's extra for the token @param length characters that the token added
+   * to the text
+   */
   add(token: number, extra: unknown, length: number): void {
     const { logprob = UNKNOWN, top = [] } = (extra ?? {}) as Partial<TokenLogprobs>;
     this.#tokens.push({
@@ -66,7 +72,7 @@ export class LikelyTokens {
     this.#offset += length;
   }
 
-  /** The tokens of a prompt, which stand in front of all others. */
+  /** Adds the tokens of a prompt, which come before all others. */
   addPrompt(tokens: Int32Array, scores: PromptScores): void {
     const detokenizer = new Detokenizer(this.#vocabulary);
     const behind = this.#offset;
@@ -78,7 +84,7 @@ export class LikelyTokens {
     this.#offset = behind;
   }
 
-  /** The tokens that came since the last call. */
+  /** The tokens since the last call. */
   drain(): readonly LikelyToken[] {
     const tokens = this.#tokens;
     this.#tokens = [];
@@ -88,7 +94,7 @@ export class LikelyTokens {
   #textLogprob(token: number, logprob: number): TextLogprob {
     const bytes = this.#vocabulary.bytesOf(token);
     const text = this.#vocabulary.textOf(token) ?? Buffer.from(bytes).toString('utf8');
-    // JSON has no infinity, which the probability 0 has.
+    // JSON cannot express minus infinity, the logarithm of the probability 0.
     return { text, bytes: [...bytes], logprob: Math.max(UNKNOWN, logprob) };
   }
 }

@@ -2,23 +2,23 @@ import type { AnswerReading } from '../answers/answer-forms.js';
 import type { AnswerReader, AnswerSink } from '../answers/answer-reader.js';
 import type { ReadCall } from '../answers/forms/call-form.js';
 
-/** A call of a tool, as OpenAI's API has it. */
+/** A tool call, as in OpenAI's API. */
 export interface ToolCall {
   readonly id: string;
   readonly type: 'function';
   readonly function: { readonly name: string; readonly arguments: string };
 }
 
-/** What an answer has beside its text. */
+/** The parts of an answer besides its text. */
 export interface AnswerParts {
-  /** What the model thought; empty: nothing. */
+  /** The reasoning text; empty if there is none. */
   readonly reasoning: string;
   readonly calls: readonly ToolCall[];
-  /** Calls that came before these. */
+  /** The number of calls before these. */
   readonly firstCall: number;
 }
 
-/** An answer that is taken apart as it comes: what it has, until somebody takes that. */
+/** An answer that is parsed as it comes. It keeps its parts until they are taken. */
 export class ReadAnswer implements AnswerSink {
   readonly #reader: AnswerReader;
   readonly #newId: () => string;
@@ -28,7 +28,10 @@ export class ReadAnswer implements AnswerSink {
   #calls: ToolCall[] = [];
   #numCalls = 0;
 
-  /** @param isParallel whether there may be several calls; else those behind the first are dropped, as in vLLM */
+  /**
+   * @param isParallel whether there may be several calls; if not, all but the first are dropped, as
+   * in vLLM
+   */
   constructor(reading: AnswerReading, isParallel: boolean) {
     this.#reader = reading.open(this);
     this.#newId = () => reading.newId();

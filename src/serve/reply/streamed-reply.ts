@@ -5,24 +5,27 @@ import type { Choice } from './choice.js';
 import { EventStream } from './event-stream.js';
 import type { Generation, GenerationReader } from './generation.js';
 
-/** Text that stands in a JSON string as it is, and is ASCII: what most pieces are. */
+/** Matches ASCII text that needs no escaping in a JSON string, as most pieces do. */
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 /**
- * A reply that is sent in chunks while its choices are generated: the first token at once, then what so many tokens bring, and the rest at
- * the end. A slow client gets fewer and longer chunks.
+ * A reply that is sent in chunks while its choices are generated. The first token is sent at once,
+ * then one chunk per `interval` tokens, and the rest at the end. A slow client gets fewer and
+ * longer chunks.
  */
 export class StreamedReply implements GenerationReader {
   readonly #head: ReplyHead;
   readonly #bodies: Bodies;
-  /** Whether the head is ASCII, as ids and the names of most models are. */
+  /** Whether the head is pure ASCII, as are ids and the names of most models. */
   readonly #isAscii: boolean;
-  /** By index: what the chunks of a choice begin with. */
+  /** By index: the beginning of the choice's chunks. */
   readonly #starts: string[] = [];
-  /** What all chunks end with. */
+  /** The end of all chunks. */
   #chunkEnd = '';
   readonly #interval: number;
-  /** By index: tokens that the choice had when something of it was sent last; 0 before that. */
+  /**
+   * By index: the number of the choice's tokens at the time of the last chunk; 0 before the first.
+   */
   readonly #sentTokens: number[] = [];
   /** By index: whether the last chunk of the choice was sent. */
   readonly #sent: boolean[] = [];
@@ -38,7 +41,7 @@ export class StreamedReply implements GenerationReader {
     this.#isAscii = PLAIN.test(head.id + head.model);
   }
 
-  /** Begins the response. @param headers that the server adds to it */
+  /** Begins the response. @param headers that the server adds */
   start(generation: Generation, response: ServerResponse, headers: Readonly<Record<string, unknown>>): void {
     this.#generation = generation;
     const events = new EventStream(response, headers, () => this.#sendAll());

@@ -3,13 +3,13 @@ import type { Choice } from '../reply/choice.js';
 import type { Usage } from '../reply/generation.js';
 import type { ToolCall } from '../reply/read-answer.js';
 
-/** A kind of item that has text: the name of its part, and the beginning of its ids. */
+/** A kind of item with text: the name of its part, and the prefix of its ids. */
 const KINDS = {
   message: { part: 'output_text', prefix: 'msg' },
   reasoning: { part: 'reasoning_text', prefix: 'rs' },
 } as const;
 
-/** An item whose text still comes. */
+/** An item whose text is still being generated. */
 interface OpenItem {
   readonly kind: keyof typeof KINDS;
   readonly id: string;
@@ -17,8 +17,8 @@ interface OpenItem {
 }
 
 /**
- * A response of OpenAI's responses API, of one choice, and the events of a streamed one: thoughts, text and calls of tools are items of it, in
- * the order in which they came.
+ * A response with one choice of OpenAI's responses API, and the events of a streamed response. Its
+ * items are reasoning, text and tool calls, in the order in which they came.
  */
 export class ResponseBodies {
   readonly #head: ReplyHead;
@@ -30,7 +30,7 @@ export class ResponseBodies {
     this.#head = head;
   }
 
-  /** What a stream begins with. */
+  /** The beginning of a stream. */
   begin(): string {
     const response = this.#response('in_progress', {});
     return this.#event('response.created', { response }) + this.#event('response.in_progress', { response });
@@ -58,14 +58,14 @@ export class ResponseBodies {
     });
   }
 
-  /** What a stream ends with. */
+  /** The end of a stream. */
   end(choice: Choice, usage: Usage): string {
     const events = this.#finish(choice);
     const response = this.whole(choice, usage) as { status: string };
     return events + this.#event(`response.${response.status}`, { response });
   }
 
-  /** What a stream ends with that failed. @param error its code and message */
+  /** The end of a stream that failed. @param error its code and message */
   fail({ code, message }: { readonly code: string | null; readonly message: string }): string {
     const error = { code: code ?? 'server_error', message };
     return this.#event('response.failed', { response: this.#response('failed', { error }) });
@@ -147,7 +147,7 @@ export class ResponseBodies {
     return events;
   }
 
-  /** Closes what is open. A response that says nothing has a message without text. */
+  /** Closes the open item. A response without output has a message with an empty text. */
   #finish({ end }: Choice): string {
     const events = this.#open === null && this.#items.length === 0 ? this.#begin('message') : '';
     return events + this.#close(end?.finishReason === 'stop' ? 'completed' : 'incomplete');

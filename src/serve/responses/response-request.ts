@@ -12,7 +12,10 @@ import {
 } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 
-/** What OpenAI's responses have, and this server has not: it keeps nothing from one request to another. */
+/**
+ * Fields of OpenAI's responses that this server does not support. It keeps no state between
+ * requests.
+ */
 const HARMLESS: Harmless = {
   store: (value) => value === false,
   previous_response_id: () => false,
@@ -20,7 +23,7 @@ const HARMLESS: Harmless = {
   background: (value) => value === false,
   prompt: () => false,
   truncation: (value) => value === 'disabled',
-  // What the server has none of cannot be included.
+  // The server has no such data to include.
   include: (value) => Array.isArray(value) && value.every((each) => each === 'reasoning.encrypted_content'),
   max_tool_calls: () => false,
   top_logprobs: (value) => value === 0,
@@ -31,7 +34,7 @@ const HARMLESS: Harmless = {
   stream_options: isObject,
 };
 
-/** Fields that chats have under the same names. */
+/** Fields that have the same names in chats. */
 const SAME = [
   'model',
   'temperature',
@@ -69,7 +72,7 @@ const TEXT = knownNames<Record<string, unknown>>('text', { format: true, verbosi
 const MOST_ITEMS = 10_000;
 const LONGEST = 2 ** 30;
 
-/** How fields of a chat are called here. */
+/** The names here of a chat's fields. */
 const CHAT_WORDS: readonly (readonly [RegExp, string])[] = [
   [/\bmessages(\[\d+\])?[\w.[\]]*/g, 'input'],
   [/\breasoning_effort\b/g, 'reasoning.effort'],
@@ -78,7 +81,8 @@ const CHAT_WORDS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /**
- * Reads the body of `POST /v1/responses`: a chat by other names, without a memory of others.
+ * Reads the body of `POST /v1/responses`: a chat under other names, without a memory of earlier
+ * responses.
  * @throws ApiError
  */
 export async function readResponse(
@@ -154,14 +158,14 @@ function addItem(messages: object[], item: unknown, path: string): void {
   else throw unsupported(`${path}.type`, `this server does not know what to do with ${show(type)}`);
 }
 
-/** A message of the assistant, as far as its items have been read. */
+/** A message of the assistant, while its items are being read. */
 interface OpenMessage {
   readonly role?: unknown;
   content?: unknown;
   tool_calls?: object[];
 }
 
-/** What an assistant says behind its thoughts is one message with them. */
+/** An assistant's text after its reasoning belongs to the same message. */
 function addMessage(messages: object[], role: unknown, content: unknown): void {
   const last = messages.at(-1) as OpenMessage | undefined;
   const hasOnlyThought = last?.content === null && last.tool_calls === undefined;
@@ -169,7 +173,10 @@ function addMessage(messages: object[], role: unknown, content: unknown): void {
   else messages.push({ role, content });
 }
 
-/** What an assistant thought, as this server told of it, or the summary that another did. Nothing is said where both were kept elsewhere. */
+/**
+ * The reasoning of an assistant, as this server reported it, or another server's summary. Nothing
+ * is added if both were stored elsewhere.
+ */
 function addReasoning(messages: object[], { content, summary }: Record<string, unknown>, path: string): void {
   const text = thoughtsOf(content, `${path}.content`) || thoughtsOf(summary, `${path}.summary`);
   if (text !== '') messages.push({ role: 'assistant', content: null, reasoning_content: text });
@@ -183,7 +190,7 @@ function thoughtsOf(parts: unknown, path: string): string {
     .join('');
 }
 
-/** Calls in a row are those of one message of the assistant. */
+/** Consecutive calls belong to one message of the assistant. */
 function addCall(messages: object[], { call_id, name, arguments: given }: Record<string, unknown>): void {
   const call = { id: call_id, type: 'function', function: { name, arguments: given } };
   const last = messages.at(-1) as OpenMessage | undefined;

@@ -5,23 +5,26 @@ import { EventStream } from '../reply/event-stream.js';
 import type { Generation, GenerationReader } from '../reply/generation.js';
 import type { ResponseBodies } from './response-bodies.js';
 
-/** A response of the responses API in events, while its one choice is generated. A slow client gets fewer and longer ones. */
+/**
+ * A response of the responses API as events, while its one choice is generated. A slow client gets
+ * fewer and longer events.
+ */
 export class StreamedResponse implements GenerationReader {
   readonly #bodies: ResponseBodies;
   readonly #interval: number;
-  /** Tokens that the choice had when something was sent last. */
+  /** The number of the choice's tokens at the time of the last event. */
   #sentTokens = 0;
   #generation: Generation | null = null;
   #events: EventStream | null = null;
   #isOver = false;
 
-  /** @param interval tokens of an event, 1 or more; the first one comes at once */
+  /** @param interval tokens of an event, 1 or more; the first token is sent at once */
   constructor(bodies: ResponseBodies, interval: number) {
     this.#bodies = bodies;
     this.#interval = interval;
   }
 
-  /** Begins the response. @param headers that the server adds to it */
+  /** Begins the response. @param headers that the server adds */
   start(generation: Generation, response: ServerResponse, headers: Readonly<Record<string, unknown>>): void {
     this.#generation = generation;
     const [choice] = generation.choices;

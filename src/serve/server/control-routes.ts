@@ -12,10 +12,10 @@ const RESET = knownNames<Record<string, unknown>>('the query', {
   reset_external: true,
 });
 const NOTHING = knownNames<Record<string, unknown>>('the body', {});
-/** How often a pause looks whether the last request has ended. */
+/** How often a pause checks whether the last request has ended. */
 const LOOK_MS = 5;
 
-/** The routes that change the engine for everybody. */
+/** The routes that change the engine for all clients. */
 export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings): void {
   let isPaused = false;
 
@@ -24,7 +24,7 @@ export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings
     const mode = new Fields(query, PAUSE).get('mode') ?? 'abort';
     if (!MODES.includes(mode as never)) throw badField('mode', show(mode), `one of ${MODES.join(', ')}`);
     isPaused = true;
-    // Who waits lets the running requests end; nothing new begins meanwhile.
+    // In the mode `wait` the running requests may end, and no new request begins.
     engine.pause(mode === 'wait' ? 'new' : 'all');
     if (mode === 'abort') engine.abortAll();
     while (mode === 'wait' && isPaused && engine.numRunning > 0)
@@ -57,7 +57,7 @@ export function addControlRoutes(app: FastifyInstance, { engine }: ServeSettings
   });
 }
 
-/** A flag of a query: it has texts alone. */
+/** A boolean of a query string, where all values are text. */
 function readFlag(fields: Fields, name: string): boolean {
   const value = fields.get(name) ?? 'false';
   if (value === 'true' || value === 'false') return value === 'true';

@@ -18,12 +18,12 @@ import { StreamedResponse } from '../responses/streamed-response.js';
 import type { LiveRequests } from './live-requests.js';
 import type { ServeSettings } from './options.js';
 
-/** One way to generate text. */
+/** One API that generates text. */
 interface Way {
   readonly prefix: string;
   /** The bodies of replies in one piece. */
   readonly bodies: Pick<Bodies, 'whole'>;
-  /** Makes a reply that is streamed. @param interval tokens of a chunk */
+  /** Makes a streamed reply. @param interval tokens of a chunk */
   streamed(head: ReplyHead, interval: number): Streamed;
   read(body: unknown, model: ServedModel, bounds: RequestBounds): Promise<GenerationRequest>;
 }
@@ -53,7 +53,7 @@ const RESPONSES: Way = {
   read: readResponse,
 };
 
-/** Who is told of generations. */
+/** Observers of generations. */
 interface Around {
   readonly watch: GenerationWatch | null;
   readonly live: LiveRequests;
@@ -95,7 +95,7 @@ async function generate(
     const generation = new Generation(choices, model, wanted, id, { reader: streamed, watch, grammars });
     live.add(generation, reply.raw);
     log.generates(reply.raw, generation);
-    // From here on the response is the stream's.
+    // From here on the stream owns the response.
     reply.hijack();
     streamed.start(generation, reply.raw, reply.getHeaders());
     return reply;
@@ -106,7 +106,7 @@ async function generate(
   log.generates(reply.raw, generation);
   const answer = await whole.body(generation, reply.raw);
   if (answer !== null) return answer;
-  // The client has left: nobody is there to be answered.
+  // The client has left, so nobody can receive an answer.
   reply.hijack();
   return reply;
 }

@@ -3,7 +3,7 @@ import { readServerHealth } from './health.js';
 import type { Load } from './load.js';
 import type { ServeSettings } from './options.js';
 
-/** The routes that say how the server is. They need no key, but for `/load`. */
+/** The routes that report the server's health. All but `/load` need no key. */
 export function addHealthRoutes(app: FastifyInstance, { engine, wedgedMs }: ServeSettings, load: Load): void {
   const answer = (_request: unknown, reply: FastifyReply): FastifyReply => {
     const { healthy, state, reasons, sinceStepMs } = readServerHealth(engine, wedgedMs);

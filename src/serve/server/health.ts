@@ -2,8 +2,10 @@ import type { Engine } from '../../engine/engine.js';
 import type { ServerHealth } from '../page/answers.js';
 
 /**
- * How a server is: its engine's health, whether the engine stands still, and whether the server is ending.
- * @param wedgedMs milliseconds without a step, while requests wait for one, that count as standing still; 0 = never
+ * The health of a server: the health of its engine, whether the engine is stuck, and whether the
+ * server is shutting down.
+ * @param wedgedMs milliseconds without a step, while requests wait for one, after which the engine
+ * counts as stuck; 0 = never
  */
 export function readServerHealth(engine: Engine, wedgedMs: number): ServerHealth {
   const { state, reasons } = engine.health();

@@ -12,7 +12,10 @@ export class LiveRequests {
     if (response.closed) this.#live.delete(generation);
   }
 
-  /** The requests of the engine whose ids have `match` in them, the oldest first: at most so many; and how many there are. */
+  /**
+   * The engine requests whose ids contain `match`, the oldest first; at most `most` of them.
+   * `total` is the number of all matches.
+   */
   list(match: string, most: number): { streams: RequestStream[]; total: number } {
     const streams: RequestStream[] = [];
     let total = 0;

@@ -2,7 +2,10 @@ import type { FastifyInstance } from 'fastify';
 import { ApiError } from '../api/api-error.js';
 import type { ServeSettings } from './options.js';
 
-/** Routes of OpenAI's and vLLM's APIs, by what a model must do for them; they are refused by name where it does not. */
+/**
+ * Routes of OpenAI's and vLLM's APIs, by the kind of model that they need. A model of another kind
+ * refuses them by name.
+ */
 const ROUTES = {
   text: ['/v1/completions', '/v1/chat/completions', '/v1/responses'],
   embeddings: ['/v1/embeddings'],
@@ -16,7 +19,7 @@ const DOES = {
   scores: 'the model scores documents, and generates no text',
 };
 
-/** The routes that say what is served, and what is not. */
+/** The routes that list the served model, and refuse unsupported routes. */
 export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, version: string): void {
   const { id, created, maxModelLen } = model;
   const card = {
@@ -34,7 +37,7 @@ export function addModelRoutes(app: FastifyInstance, { model }: ServeSettings, v
     if (params['*'] === id) return card;
     throw new ApiError(404, 'there is no such model', { param: 'model', code: 'model_not_found' });
   });
-  // Clients look for it by itself, and a mere 404 would not say that it will not come.
+  // Clients try these routes by themselves, and a bare 404 would not say that the model lacks them.
   const does = model.vectors ?? 'text';
   const missing = Object.entries(ROUTES).flatMap(([kind, paths]) => (kind === does ? [] : paths));
   for (const path of missing)

@@ -6,41 +6,53 @@ import type { RequestBounds } from '../api/generation-request.js';
 import type { ServedModel } from '../api/served-model.js';
 import { type ModelOptions, parseModel } from '../model/model-options.js';
 
-/** Options of the server of an engine. */
+/** Options for the server of an engine. */
 export interface ServeOptions {
-  /** The engine. The server runs it (`Engine.run`) unless it runs. */
+  /** The engine. The server runs it (`Engine.run`) unless it already runs. */
   engine: Engine;
   model: ModelOptions;
-  /** Keys of which a client must show one, as `Authorization: Bearer KEY`, except for `/health` and `/ping`. Default: none. */
+  /**
+   * API keys. A client must send one of them, as `Authorization: Bearer KEY`, except to `/health`
+   * and `/ping`. Default: none.
+   */
   apiKeys?: readonly string[];
   /**
-   * Names by which clients ask for the server, without a port. Without keys it answers to these alone, beside addresses, `localhost` and the
-   * name of this machine: the page of a stranger may have its own name lead here. Pages of these sites may send requests, with a key or
-   * without. Default: none.
+   * Host names by which clients reach the server, without a port. Without keys, the server answers
+   * only under these names, IP addresses, `localhost` and this machine's name. The reason: a
+   * stranger's page can let its own host name resolve to this server. Pages of these sites may send
+   * requests, with or without a key. Default: none.
    */
   allowedHosts?: readonly string[];
-  /** Most bytes of a body. Default 8 MiB. */
+  /** The maximum number of bytes of a body. Default 8 MiB. */
   maxBodyBytes?: number;
-  /** Most choices of a request: `n` times its prompts. Default 128. */
+  /** The maximum number of choices of a request: `n` times its prompts. Default 128. */
   maxChoices?: number;
-  /** Whether clients may pause, resume and reset the engine, and abort requests of others. Default true. */
+  /**
+   * Whether clients may pause, resume and reset the engine, and abort requests of others. Default
+   * true.
+   */
   control?: boolean;
   /** Whether there are metrics for Prometheus, at `/metrics`. Default true. */
   metrics?: boolean;
   /** Whether there is a page that shows all this, at `/`. Default true. */
   page?: boolean;
   /**
-   * Tokens of a chunk of a stream (vLLM `--stream-interval`): more of them cost less, and come later. The first token always comes at once.
-   * Default 1.
+   * Tokens per chunk of a stream (vLLM `--stream-interval`): larger chunks cost less, and come
+   * later. The first token is always sent at once. Default 1.
    */
   streamInterval?: number;
-  /** Whether the log has prompts and answers too. Default false: it has neither. */
+  /** Whether the log includes prompts and answers. Default false. */
   logPrompts?: boolean;
-  /** Milliseconds that unfinished requests are given when the server closes. Default 30,000. */
+  /**
+   * The time that unfinished requests get when the server closes, in milliseconds. Default 30,000.
+   */
   drainMs?: number;
-  /** Whether the end of the server is the end of the engine. Default true. */
+  /** Whether closing the server shuts down the engine. Default true. */
   endsEngine?: boolean;
-  /** Milliseconds without a step, while requests wait for one, after which `/health` answers 503. Default 120,000; 0 = never. */
+  /**
+   * Milliseconds without a step, while requests wait for one, after which `/health` answers 503.
+   * Default 120,000; 0 = never.
+   */
   wedgedMs?: number;
 }
 
@@ -63,7 +75,7 @@ const OPTIONS = knownNames<ServeOptions>('the options of a server', {
 const HOST_NAME = /^[\w-]+(\.[\w-]+)*$/;
 const MAX_MS = 2 ** 31 - 1;
 
-/** The options of a server, checked. */
+/** The options of a server, validated. */
 export interface ServeSettings extends RequestBounds {
   readonly engine: Engine;
   readonly model: ServedModel;
@@ -114,7 +126,8 @@ export async function parseServeOptions(options: unknown): Promise<ServeSettings
     apiKeys: [...apiKeys] as string[],
     allowedHosts: allowedHosts.map((name) => name.toLowerCase()),
     maxBodyBytes: checkInteger('maxBodyBytes', maxBodyBytes, 1, 2 ** 30),
-    // More choices than may queue are never taken, however long their client waits.
+    // More choices than the queue can hold would never be accepted, however long their client
+    // waits.
     maxChoices: Math.min(checkInteger('maxChoices', maxChoices, 1, 2 ** 16), engine.maxQueuedRequests),
     control: checkBoolean('control', control),
     metrics: checkBoolean('metrics', metrics),

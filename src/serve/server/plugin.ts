@@ -22,29 +22,31 @@ import { parseServeOptions, type ServeOptions, type ServeSettings } from './opti
 import { addRequestRoutes } from './request-routes.js';
 import { addTextRoutes } from './text-routes.js';
 
-/** Milliseconds that clients are given to take the last bytes of their streams when the server closes. */
+/** Milliseconds that clients get to read the last bytes of their streams when the server closes. */
 const FLUSH_MS = 1000;
 
-/** A plugin of Fastify 5, whose declarations nobody needs to have. */
+/** A plugin of Fastify 5. This type does not require Fastify's declarations. */
 export type ServerPlugin = (app: unknown, options: ServeOptions, done: (error?: Error) => void) => void;
 
 /**
- * The server of an engine, as a plugin of Fastify: OpenAI's completions and chats, and what operators need beside them.
+ * The server of an engine, as a plugin of Fastify: OpenAI's completions and chats, and routes for
+ * operators.
  *
- * ```ts
+ * `` `ts
  * import fastify from 'fastify';
  * import { blockstepServer } from 'blockstep/serve';
  *
  * const app = fastify({ forceCloseConnections: true });
  * await app.register(blockstepServer, { engine, model: { id: 'my-model' } });
  * await app.listen({ port: 8000 });
- * ```
+ * `` `
  *
- * It runs the engine. When the app closes, unfinished requests may finish for `drainMs`, and the engine ends.
+ * The plugin runs the engine. When the app closes, unfinished requests may finish for `drainMs`,
+ * and the engine ends.
  * @throws ERR_BLOCKSTEP_BAD_ARG by rejection of `register`, for a bad option
  */
 export const blockstepServer: ServerPlugin = (app, options, done) => {
-  // Fastify adds options of its own to those of a plugin.
+  // Fastify adds its own options to those of a plugin.
   const {
     prefix: _,
     logLevel: __,
@@ -72,7 +74,7 @@ function addServer(app: FastifyInstance, settings: ServeSettings): void {
   app.setErrorHandler(async (error, request, reply) => {
     const answer = refusalOf(error, maxBodyBytes, request);
     if (answer.status === 413) await discardBody(request.raw);
-    // What the server is to blame for is logged as it was thrown.
+    // Errors of the server itself are logged as they were thrown.
     log.failed(reply.raw, answer.status >= 500 ? error : answer);
     return answerError(answer, reply);
   });
@@ -115,7 +117,10 @@ function addMetrics(app: FastifyInstance, { engine, model }: ServeSettings): Met
   return metrics;
 }
 
-/** Runs the engine. If it breaks, every request says so, and `/health` too: the server itself goes on. */
+/**
+ * Runs the engine. If the engine breaks, every request and `/health` report it, but the server
+ * continues.
+ */
 function startEngine(app: FastifyInstance, { engine }: ServeSettings): void {
   engine.run().catch((error: unknown) => app.log.error(error, 'the engine is broken'));
 }
@@ -127,10 +132,11 @@ function answerError(answer: ApiError, reply: FastifyReply): FastifyReply {
 }
 
 /**
- * Has the end of the server wait for what is under way, however long that takes. Fastify gives its own hooks for that (`preClose`) ten seconds
- * (`pluginTimeout`), and cuts connections then. It sets no limit to what is added to its line of ends, and begins with what was added last:
- * behind `onReady` that is in front of the end of all connections.
- * @returns whether the end has begun
+ * Makes the shutdown of the app wait for unfinished work, however long that takes. Fastify gives
+ * its own hooks for this (`preClose`) ten seconds (`pluginTimeout`), and then cuts connections.
+ * Fastify's queue of close handlers has no time limit, and runs the handler that was added last
+ * first. A handler that is added after `onReady` therefore runs before all connections end.
+ * @returns whether the shutdown has begun
  */
 function endWith(app: FastifyInstance, end: () => Promise<void>): () => boolean {
   let ending: Promise<void> | null = null;
@@ -142,18 +148,21 @@ function endWith(app: FastifyInstance, end: () => Promise<void>): () => boolean 
     (app as unknown as { onClose(end: () => Promise<void>): void }).onClose(begin);
     done();
   });
-  // Where the server never was ready.
+  // Covers a server that never became ready.
   app.addHook('onClose', begin);
   return () => ending !== null;
 }
 
-/** Refuses a request that comes while the server ends. */
+/** Refuses a request that comes during shutdown. */
 function refuseLate(reply: FastifyReply): void {
   reply.header('connection', 'close');
   throw new ApiError(503, 'the server is ending, and takes no new requests', { code: 'shutdown' });
 }
 
-/** Ends the engine, and waits until the clients have had what is left for them. Called before connections are closed. */
+/**
+ * Shuts down the engine, and waits until the clients have received their remaining bytes. Called
+ * before connections are closed.
+ */
 async function end({ engine, endsEngine, drainMs }: ServeSettings, { responses }: Load): Promise<void> {
   if (endsEngine) await engine.shutdown({ drainMs });
   const signal = AbortSignal.timeout(endsEngine ? FLUSH_MS : Math.max(drainMs, FLUSH_MS));

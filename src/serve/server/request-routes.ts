@@ -13,10 +13,10 @@ const LIST = knownNames<Record<string, unknown>>('the query', { match: true, lim
 const ABORT = knownNames<Record<string, unknown>>('the body', { ids: true });
 const MOST_IDS = 10_000;
 const LONGEST_ID = 300;
-/** Each is explained, which takes less than a millisecond. */
+/** Explaining one request takes less than a millisecond. */
 const MOST_LISTED = 500;
 
-/** The routes by which operators see the requests of everybody, and end them. */
+/** The routes by which operators see and abort the requests of all clients. */
 export function addRequestRoutes(app: FastifyInstance, { engine }: ServeSettings, live: LiveRequests): void {
   app.get('/requests', ({ query }): RequestList => {
     const fields = new Fields(query, LIST);
@@ -45,7 +45,10 @@ export function addRequestRoutes(app: FastifyInstance, { engine }: ServeSettings
   });
 }
 
-/** What is known of a request of the engine, wherever it came from. @throws ApiError if there is none of this id */
+/**
+ * The facts about a request of the engine, wherever it came from. @throws ApiError if there is none
+ * with this id
+ */
 function factsOf(engine: Engine, id: string): RequestFacts {
   const { scheduler } = engine;
   const seen = scheduler.inspect();
@@ -74,12 +77,12 @@ function factsOf(engine: Engine, id: string): RequestFacts {
   };
 }
 
-/** What a request does, in a word. */
+/** The state of a request, in a word. */
 function stateOf(request: Request | undefined): string {
   return request === undefined || request.isFinished ? 'finished' : (request.waitReason ?? 'running');
 }
 
-/** Values of a query are texts. */
+/** A limit from a query string, where all values are text. */
 function readLimit(value: unknown = String(MOST_LISTED)): number {
   const limit = typeof value === 'string' && /^\d{1,4}$/.test(value) ? Number(value) : 0;
   if (limit >= 1 && limit <= MOST_LISTED) return limit;

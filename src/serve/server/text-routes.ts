@@ -22,12 +22,12 @@ const TOKENIZE = knownNames<Record<string, unknown>>('the body', {
 });
 const DETOKENIZE = knownNames<Record<string, unknown>>('the body', { model: true, tokens: true });
 const MOST_TOKENS = 2 ** 24;
-/** Most tokens that are told of: to write more takes long. */
+/** The maximum number of tokens in an answer; writing more takes too long. */
 const MOST_TOLD = 2 ** 18;
-/** Tokens that become text in a turn of the event loop. */
+/** The number of tokens that are decoded in one turn of the event loop. */
 const TEXTS_AT_ONCE = 8192;
 
-/** The routes that turn text into tokens and back. */
+/** The routes that tokenize and detokenize. */
 export function addTextRoutes(app: FastifyInstance, { model }: ServeSettings): void {
   const { vocabulary, encoder, maxModelLen, chatPrompt } = model;
 

@@ -1,27 +1,37 @@
-/** No token: its rank is behind all others. */
+/** No token: its rank comes after all others. */
 const NONE = -1;
-/** Words up to so many bytes are merged by looking through all pairs, which is quicker for them, and remembered. */
+/**
+ * Words up to this number of bytes are merged by scanning all pairs, which is faster for them, and
+ * are cached.
+ */
 const SHORT = 48;
 const MOST_REMEMBERED = 2 ** 15;
 const ASCII = /^[\0-\x7f]*$/;
-/** Place values of a pair on the heap: its rank, and where it begins. Together they stay below 2^53. */
+/**
+ * The place value of a pair's rank on the heap; the low part is the pair's position. Together they
+ * stay below 2^53.
+ */
 const PLACES = 2 ** 32;
 
 /**
- * Byte pair encoding, whose time grows with the length of a text alone. A word is cut into bytes, and again and again the neighbours that
- * make the token of the lowest rank are joined, the first of equal ones first. A heap has the pairs of a long word: to look through all of
- * them for every join takes quadratic time.
+ * Byte pair encoding in time linear in the length of a text, up to a logarithm. A word is split
+ * into bytes. Then the adjacent parts that form the token of the lowest rank are merged repeatedly,
+ * the first of equal ranks first. For a long word, a heap holds the pairs, because scanning all
+ * pairs for every merge takes quadratic time.
  */
 export class BytePairs {
-  /** The rank of each token, by its bytes: a character of the key is a byte. */
+  /** The rank of each token, by its bytes: each character of the key is a byte. */
   readonly #ranks = new Map<string, number>();
   readonly #words: RegExp;
-  /** The tokens of short words that came before. */
+  /** The tokens of short words that have occurred before. */
   readonly #remembered = new Map<string, readonly number[]>();
-  /** Bytes of the longest token. */
+  /** The length of the longest token, in bytes. */
   readonly #longest: number;
 
-  /** @param tokens by rank: a text, or bytes that are none @param words the pattern by which a text is cut into words */
+  /**
+   * @param tokens by rank: a text, or bytes that are not text @param words the pattern that splits
+   * a text into words
+   */
   constructor(tokens: readonly (string | readonly number[])[], words: RegExp) {
     let longest = 0;
     tokens.forEach((token, rank) => {
@@ -86,14 +96,17 @@ export class BytePairs {
     return starts.slice(0, -1).map((start, i) => this.#rankOf(bytes, start, starts[i + 1]));
   }
 
-  /** Parts have the numbers of their first bytes. */
+  /** Merges a long word. Parts are identified by the indices of their first bytes. */
   #mergeLong(bytes: string, put: (token: number) => void): void {
     const size = bytes.length;
-    /** By part: where the next one begins, and the one before; and the rank of the part together with the next one. */
+    /**
+     * By part: the index of the next part and of the previous one, and the rank of the part merged
+     * with the next.
+     */
     const nexts = new Int32Array(size + 1);
     const befores = new Int32Array(size + 1);
     const ranks = new Int32Array(size + 1).fill(NONE);
-    // Joins are fewer than bytes, and each takes one pair off the heap and puts at most two there.
+    // There are fewer merges than bytes, and each merge pops one pair and pushes at most two.
     const heap = new PairHeap(2 * size);
     const look = (part: number): void => {
       const next = nexts[part];
@@ -110,7 +123,7 @@ export class BytePairs {
       const pair = heap.pop();
       const rank = Math.floor(pair / PLACES);
       const part = pair - rank * PLACES;
-      // It was joined with another one meanwhile.
+      // The part was merged with another one meanwhile.
       if (ranks[part] !== rank) continue;
       const gone = nexts[part];
       ranks[gone] = NONE;
@@ -123,13 +136,13 @@ export class BytePairs {
   }
 }
 
-/** The bytes of a text as UTF-8, each as a character. */
+/** The UTF-8 bytes of a text, each as a character. */
 function bytesOf(text: string): string {
   if (ASCII.test(text)) return text;
   return Buffer.from(text, 'utf8').toString('latin1');
 }
 
-/** The least of numbers, of which there are never more than it has room for. */
+/** A heap of numbers with a fixed capacity, the smallest first. */
 class PairHeap {
   readonly #items: Float64Array;
   size = 0;
@@ -150,7 +163,7 @@ class PairHeap {
     items[at] = item;
   }
 
-  /** Takes the least one out. There is one. */
+  /** Removes the smallest number. The heap must not be empty. */
   pop(): number {
     const items = this.#items;
     const least = items[0];

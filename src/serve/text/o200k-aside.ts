@@ -1,10 +1,10 @@
 import { BytePairs } from './byte-pairs.js';
 import { ranks, words } from './o200k.js';
 
-/** Made with the module, before the time of a task begins. */
+/** Built when the module is loaded, before the time limit of a task starts. */
 const pairs = new BytePairs(ranks, words);
 
-/** The tokens of a text of any length, in a process aside. */
+/** Tokenizes a text of any length, in a separate process. */
 export function encodeLong(text: string): Int32Array {
   return pairs.encode(text);
 }

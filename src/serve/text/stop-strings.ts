@@ -1,17 +1,19 @@
-/** What a piece of text becomes. */
+/** The result of adding a piece of text. */
 export interface Passed {
-  /** Text that can go out. */
+  /** Text that can be sent. */
   readonly text: string;
-  /** The stop string that ends the text; null: none yet. */
+  /** The stop string that ends the text; null if there is none yet. */
   readonly stop: string | null;
 }
 
 /**
- * Finds the end of a text that one of several strings marks, while the text comes in pieces. What may be the beginning of a stop string is
- * held back until it is known. The stop string that is whole first ends the text, wherever the borders of the pieces are; of two that are
- * whole at the same character the longer one.
+ * Finds the first of several stop strings in a text that arrives in pieces. Text that may be the
+ * beginning of a stop string is held back until that is decided. The stop string that is complete
+ * first ends the text, wherever the pieces are split. If two are complete at the same character,
+ * the longer one counts.
  *
- * Invariant: `#held` is the longest end of the text so far that begins a stop string, and has no stop string in it.
+ * Invariant: `#held` is the longest suffix of the text so far that begins a stop string, and
+ * contains no stop string.
  */
 export class StopStrings {
   readonly #stops: readonly string[];
@@ -20,14 +22,17 @@ export class StopStrings {
   #held = '';
   #hasStopped = false;
 
-  /** @param stops none is empty @param keeps whether the stop string belongs to the text */
+  /**
+   * @param stops must not contain an empty string @param keeps whether the text includes the stop
+   * string
+   */
   constructor(stops: readonly string[], keeps = false) {
     this.#stops = stops;
     this.#keeps = keeps;
     this.#longest = stops.reduce((most, { length }) => Math.max(most, length), 0);
   }
 
-  /** Takes the next piece. Nothing passes once the text has ended. */
+  /** Adds the next piece. Nothing passes once the text has ended. */
   push(piece: string): Passed {
     if (this.#hasStopped) return { text: '', stop: null };
     const text = this.#held + piece;
@@ -42,7 +47,7 @@ export class StopStrings {
     return { text: text.slice(0, from), stop: null };
   }
 
-  /** No piece comes any more. @returns what was held back */
+  /** The text has ended. @returns the text that was held back */
   end(): string {
     const rest = this.#held;
     this.#held = '';
@@ -61,7 +66,7 @@ export class StopStrings {
     return found;
   }
 
-  /** Index from which on the text may be the beginning of a stop string. */
+  /** The index from which the text may be the beginning of a stop string. */
   #beginning(text: string): number {
     for (let from = Math.max(0, text.length - this.#longest + 1); from < text.length; from++) {
       const end = text.slice(from);

@@ -1,45 +1,59 @@
 import { Aside } from '../../base/scripts/aside.js';
 import { encodeText, ranks } from './o200k.js';
 
-/** Which text each token stands for. */
+/** Maps tokens to text and back. */
 export interface Vocabulary {
   readonly name: string;
-  /** Tokens have the numbers from 0 to before this one. */
+  /** Token ids are less than this number. */
   readonly size: number;
   /** The token that ends a text. */
   readonly endOfText: number;
-  /** Other tokens that end an answer, such as the one that ends a message of a chat. Default: none. */
+  /** Other tokens that end an answer, such as the token that ends a chat message. Default: none. */
   readonly endTokens?: readonly number[];
   /**
-   * The tokens of a text. Whether the name of a special token in it is that token, or text as any other, is the vocabulary's own matter.
-   * @param addsSpecial whether the tokens are added with which every prompt begins. Default true
+   * Tokenizes a text. The vocabulary decides whether the name of a special token becomes that token
+   * or plain text.
+   * @param addsSpecial whether the special tokens are added with which every prompt begins. Default
+   * true
    */
   encode(text: string, addsSpecial?: boolean): Int32Array;
-  /** The same, off the event loop. Absent: the tokens of long texts are made at once too, and everybody waits meanwhile. */
+  /**
+   * The same, off the event loop. Absent: long texts too are tokenized on the event loop, which
+   * holds up all clients.
+   */
   encodeAsync?(text: string, addsSpecial?: boolean): Promise<Int32Array>;
-  /** Bytes of the longest token: texts that are too long by that are refused before their tokens are made. Absent: none are. */
+  /**
+   * The length of the longest token, in bytes. It lets the server refuse a text that is too long
+   * before it is tokenized. Absent: no text is refused for its length in advance.
+   */
   readonly longestToken?: number;
-  /** The text of a token; null if its bytes are no whole characters, or if there is no such token. */
+  /**
+   * The text of a token; null if its bytes are not complete characters, or if there is no such
+   * token.
+   */
   textOf(token: number): string | null;
-  /** The bytes of a token as UTF-8. A token that ends the text has none; one that does not exist has those of U+FFFD. */
+  /**
+   * The UTF-8 bytes of a token. A token that ends the text has none; a token that does not exist
+   * has the bytes of U+FFFD.
+   */
   bytesOf(token: number): Uint8Array;
 }
 
 const END_OF_TEXT = 199_999;
-/** Special tokens stand behind those of texts. */
+/** The ids of special tokens come after those of text tokens. */
 const SIZE = 200_019;
 const NO_BYTES = new Uint8Array(0);
 const UNKNOWN = new TextEncoder().encode('\ufffd');
 const encoder = new TextEncoder();
-/** Long texts become tokens here. */
+/** Tokenizes long texts in a separate process. */
 const aside = new Aside();
 const LONG_TEXT = { from: import.meta.url, module: 'o200k-aside', name: 'encodeLong' };
-/** Milliseconds in which the longest texts that are taken become tokens on a busy machine. */
+/** Milliseconds in which the longest accepted texts can be tokenized on a busy machine. */
 const LONG_TEXT_MS = 20_000;
 
 /**
- * The vocabulary o200k: 199,998 pieces of texts in many languages, and special tokens. What looks like a special token in a text is text. No
- * token begins every prompt.
+ * The vocabulary o200k: 199,998 pieces of texts in many languages, and special tokens. Names of
+ * special tokens in a text are plain text. No special token begins a prompt.
  */
 export const o200k: Vocabulary = {
   name: 'o200k_base',

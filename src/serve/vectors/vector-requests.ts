@@ -6,7 +6,7 @@ import { readTexts } from '../api/completion-request.js';
 import { checkText, Fields } from '../api/fields.js';
 import type { ServedModel } from '../api/served-model.js';
 
-/** Most texts of a request, as in OpenAI's API. */
+/** The maximum number of texts of a request, as in OpenAI's API. */
 const MOST_TEXTS = 2048;
 const LONGEST = 2 ** 30;
 
@@ -27,20 +27,20 @@ const RANKS = knownNames<Record<string, unknown>>('the body', {
   user: true,
 });
 
-/** What `POST /v1/embeddings` asks for. */
+/** The request of `POST /v1/embeddings`. */
 export interface EmbeddingRequest {
-  /** Token ids of each. */
+  /** The token ids of each text. */
   readonly texts: readonly Int32Array[];
   readonly dimensions: number | null;
-  /** Vectors as base64 of their numbers of 32 bits, the low byte first, in place of a list. */
+  /** Whether vectors are base64 of little-endian 32-bit floats, instead of a list. */
   readonly isBase64: boolean;
 }
 
-/** What `POST /v1/rerank` asks for. */
+/** The request of `POST /v1/rerank`. */
 export interface RankRequest {
   readonly query: string;
   readonly documents: readonly string[];
-  /** How many of them are answered, the best ones. */
+  /** The number of best documents to return. */
   readonly topN: number;
   readonly withDocuments: boolean;
 }

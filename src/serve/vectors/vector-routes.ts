@@ -4,7 +4,7 @@ import type { Engine } from '../../engine/engine.js';
 import { checkModel, type ServedModel } from '../api/served-model.js';
 import { type EmbeddingRequest, readEmbeddings, readRanks } from './vector-requests.js';
 
-/** The routes of a model that makes vectors of texts, or scores. */
+/** The routes of a model that makes vectors or scores of texts. */
 export function addVectorRoutes(
   app: FastifyInstance,
   model: ServedModel,

@@ -82,4 +82,20 @@ export const mutations: readonly Mutation[] = [
     test,
     means: 'what never fits is queued',
   },
+  {
+    failure: 'F57',
+    file: 'src/scheduler/calls/parse-request.ts',
+    find: 'if (total > s.wholeStepTokens) {',
+    replace: 'if (total < 0) {',
+    test,
+    means: 'what no step can compute, and none may divide, is queued',
+  },
+  {
+    failure: 'F57',
+    file: 'src/scheduler/schedule/waiting-pass.ts',
+    find: 'return s.endsOutgrown && missing > s.wholeStepTokens && endOutgrown(s, request);',
+    replace: 'return s.endsOutgrown && missing < 0 && endOutgrown(s, request);',
+    test,
+    means: 'what has grown beyond every step waits for ever, and all behind it',
+  },
 ];

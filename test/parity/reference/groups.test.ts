@@ -9,7 +9,7 @@ import { generateGroupTrace } from './recorder.js';
 import { groupsOf } from './room.js';
 import { ReferenceScheduler } from './scheduler.js';
 
-const ALL: Faults = { G1: true, G2: true, G3: true, G9: true, G16: true, G17: true };
+const ALL: Faults = { G1: true, G2: true, G3: true, G9: true, G17: true, partialHits: false };
 
 /** A chunk that begins inside a block that is not cached: vLLM lets the hit end in the chunk before. */
 const CHUNKS = 'h14_chunked_only_chunk_not_multiple_of_block';
@@ -20,7 +20,7 @@ const replayWith = (trace: Trace, faults: Partial<Faults>) =>
 describe('the reference scheduler with KV cache groups', () => {
   it('has its fixtures', () => {
     expect(groupFixtureNames.length).toBe(34);
-    expect(faultFixtureNames.length).toBe(8);
+    expect(faultFixtureNames.length).toBe(9);
   });
 
   it.each(groupFixtureNames)('decides what vLLM decides in %s, with and without its faults', (name) => {
@@ -127,6 +127,77 @@ describe('a prefix that a drafter shares', () => {
   it('ends on a multiple of all block sizes', () => {
     expect(hit([{ type: 'full' }, sliding(20, { blockSize: 32 })], 300)).toBe(256);
     expect(hit([{ type: 'full' }, sliding(20, { blockSize: 48 })], 300)).toBe(240);
+  });
+});
+
+describe('hits inside blocks, with which vLLM of August is unsound', () => {
+  const kvGroups = [{ type: 'full' }, { type: 'mamba', mode: 'align' }] as const;
+  const inside: Partial<SubjectOptions> = { like: '017e9f444', kvGroups, blockSize: 8, hashBlockSize: 4 };
+  const tokensOf = (scheduler: ReferenceScheduler, counts: readonly number[]) => {
+    const plan = scheduler.schedule();
+    const tokens = new Int32Array(counts.reduce((sum, count) => sum + count, 0)).fill(7);
+    scheduler.update(plan, { tokens, counts: Int32Array.from(counts) });
+    scheduler.verify();
+    return plan;
+  };
+  const add = (scheduler: ReferenceScheduler, id: string, prompt: Int32Array) => {
+    const stops = { maxTokens: 5, minTokens: 0, eosTokenId: -1, ignoreEos: true, stopTokenIds: [] };
+    scheduler.add({ id, prompt, ...stops, priority: 0, arrivalTime: 0 });
+  };
+  /** Thirty equal tokens, and six that nobody else has. */
+  const alike = (own: number) => Int32Array.from({ length: 36 }, (_, i) => (i < 30 ? i : own + i));
+
+  /** A prompt of 22 tokens has run, of which 20 have hashes. */
+  function behindPrompt(faults: Partial<Faults>): ReferenceScheduler {
+    const scheduler = begun(inside, [22], faults);
+    const counts = faults.partialHits ? [[0], [0], [1]] : [[0], [1]];
+    const plans = counts.map((of) => tokensOf(scheduler, of));
+    const ends = plans.map(({ numComputedTokens: [before], totalTokens }) => before + totalTokens);
+    expect(ends).toEqual(faults.partialHits ? [16, 20, 22] : [16, 22]);
+    // The state behind the 20 tokens is kept in a block of its own, before the one that it stands in is written again.
+    const state = plans[1]?.requests[0].rows[1].blocks[2];
+    expect(plans.flatMap(({ copies }) => copies.map(({ from }) => from))).toEqual(
+      faults.partialHits ? [state] : [],
+    );
+    scheduler.abort('r0');
+    return scheduler;
+  }
+
+  it('a prompt ends a step with its last hash, and is found up to there: blocks of which a part is found are copied', () => {
+    const scheduler = behindPrompt({ partialHits: true });
+    add(scheduler, 'a', alike(100));
+    const { numComputedTokens, totalTokens, copies, requests } = tokensOf(scheduler, [0]);
+    expect([...numComputedTokens, totalTokens]).toEqual([20, 4]);
+    expect(copies.map(({ to }) => to)).toEqual(requests[0].rows.map(({ blocks }) => blocks[2]));
+    const without = behindPrompt({});
+    add(without, 'a', alike(100));
+    expect([...tokensOf(without, [0]).numComputedTokens]).toEqual([16]);
+  });
+
+  it('a request copies what the same step is still to bring: the block of one before it, which is a copy itself', () => {
+    const scheduler = behindPrompt({ partialHits: true });
+    add(scheduler, 'a', alike(100));
+    add(scheduler, 'b', alike(200));
+    const { numComputedTokens, copies, requests } = tokensOf(scheduler, [0, 0]);
+    expect([...numComputedTokens]).toEqual([20, 20]);
+    const [a, b] = requests.map(({ rows }) => rows[0].blocks[2]);
+    expect(copies.slice(0, 2)).toEqual([
+      { from: copies[0].from, to: a },
+      { from: a, to: b },
+    ]);
+  });
+
+  it('with steps in flight the block that the next state is written to gets the key of the state before', () => {
+    const scheduler = begun({ ...inside, pipelineDepth: 2 }, [20], { partialHits: true });
+    const plans = [scheduler.schedule(), scheduler.schedule()];
+    expect(plans.map(({ totalTokens }) => totalTokens)).toEqual([16, 4]);
+    scheduler.update(plans[0], { tokens: new Int32Array(0), counts: Int32Array.of(0) });
+    const { copies, requests } = scheduler.schedule();
+    const running = requests[0].rows[1].blocks[2];
+    expect(copies.map(({ from }) => from)).toEqual([running]);
+    // The copy took its key along. But the token that this step goes on from is not known yet, so that the request ends where the state did.
+    expect([...scheduler.core.published()]).toContain(running);
+    expect(scheduler.core.publishedGroup?.(running)).toBe(1);
   });
 });
 

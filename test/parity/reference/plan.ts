@@ -1,4 +1,5 @@
 import type { SubjectGroupPlan, SubjectPlan } from '../subject.js';
+import type { BlockCopy } from './kv/group.js';
 import type { ReferenceRequest } from './request.js';
 
 /** One scheduled request. */
@@ -42,6 +43,8 @@ export class ReferencePlan implements SubjectPlan {
     readonly finished: string[],
     commonPrefixes: readonly number[],
     blocksToZero: Int32Array | null | undefined,
+    /** Blocks that are copied before the step computes, in this order. */
+    readonly copies: readonly BlockCopy[],
   ) {
     this.numRequests = entries.length;
     this.totalTokens = entries.reduce((sum, entry) => sum + entry.tokens, 0);

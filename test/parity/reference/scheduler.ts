@@ -51,6 +51,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       [...new Set(this.finished)],
       common,
       this.blocks.drainBlocksToZero(),
+      this.blocks.drainCopies(),
     );
     this.finished = [];
     this.resetVictims = [];
@@ -239,7 +240,7 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     const aligned = until - (until % size);
     const stays = until < Math.max(request.numPromptTokens, request.numTokens - 1);
     const end = stays && (aligned > start || size <= most) ? aligned : until;
-    const stops = [last];
+    const stops = [last, ...this.blocks.tailOf(request).filter((tail) => tail > last)];
     if (start % size > 0) stops.push(Math.ceil(start / size) * size);
     const { junction } = request;
     if (start < junction && junction < end) stops.push(junction - ((junction - start) % size));

@@ -25,6 +25,28 @@ describe('refuseUnfit', () => {
     expect(driver.text(handle)).toHaveLength(1);
   });
 
+  const undivided = [
+    ['without chunks', { enableChunkedPrefill: false }, 'at most 14 tokens of a prompt'],
+    [
+      'where less than a block is left of the budget in mode align',
+      { kvGroups: [{ type: 'full' }, { type: 'mamba', mode: 'align' }], blockSize: 16, hashBlockSize: 16 },
+      'at most 14 tokens of a prompt',
+    ],
+  ] as const;
+
+  it.each(undivided)('on: refuses a prompt that no step can compute, %s', (_, options, words) => {
+    const limits = { maxModelLen: 16, maxNumBatchedTokens: 16, draftSlots: 2 };
+    const driver = new Driver({ ...limits, ...options });
+    expect(() => driver.add({ id: 'a', prompt: prompt(15), maxTokens: 1 })).toThrow(words);
+    const handle = driver.add({ id: 'a', prompt: prompt(14), maxTokens: 2 });
+    driver.run();
+    expect(driver.ends.get(handle)).toEqual(['length']);
+    const asVllm = new Driver({ ...limits, ...options, deviations: ['refuseUnfit', 'endOutgrown'] });
+    asVllm.add({ id: 'a', prompt: prompt(15), maxTokens: 1 });
+    for (let i = 0; i < 5; i++) expect(asVllm.schedule().totalTokens).toBe(0);
+    expect(asVllm.scheduler.numWaiting).toBe(1);
+  });
+
   it('off: a prompt longer than the pool is queued, blocks those behind it, and leaves when aborted', () => {
     const driver = new Driver({ numBlocks: 5, deviations: false });
     driver.add({ id: 'big', prompt: prompt(17) });
@@ -47,6 +69,27 @@ describe('refuseUnfit', () => {
 });
 
 describe('endOutgrown', () => {
+  it('on: a preempted request that has grown beyond a step that may not divide it ends with length', () => {
+    const limits = { maxModelLen: 12, maxNumBatchedTokens: 12, draftSlots: 2 };
+    const options = { ...limits, enableChunkedPrefill: false, enablePrefixCaching: false };
+    for (const deviations of [true, ['endOutgrown']] as const) {
+      const driver = new Driver({ ...options, deviations });
+      const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 3 });
+      driver.step();
+      driver.step();
+      expect(driver.text(handle)).toHaveLength(2);
+      driver.scheduler.resetPrefixCache({ resetRunning: true });
+      if (deviations === true) {
+        driver.run();
+        expect(driver.ends.get(handle)).toEqual(['length']);
+        expect(driver.text(handle)).toHaveLength(2);
+        continue;
+      }
+      for (let i = 0; i < 5; i++) expect(driver.schedule().totalTokens).toBe(0);
+      expect(driver.scheduler.numWaiting).toBe(1);
+    }
+  });
+
   for (const pipelineDepth of [1, 2, 3] as const) {
     it(`on, depth ${pipelineDepth}: a lone request that outgrows the pool ends with length and a full text`, () => {
       const driver = new Driver({ numBlocks: 5, pipelineDepth });

@@ -1,10 +1,12 @@
 import { ConnectedLife } from '../../support/connector/connected-life.js';
 import { describePlan } from '../../support/driver.js';
-import { firstDifference } from './twins.js';
+import { firstDifference, sinksInto } from './twins.js';
 
 /** How connected twins live, and how often their states are read. */
 export interface ConnectedTwinOptions {
   pipelineDepth?: 1 | 2 | 3;
+  /** They write a log, and somebody is told of their KV cache events. */
+  isHeard?: boolean;
   readEvery?: number;
 }
 
@@ -23,9 +25,15 @@ export class ConnectedTwins {
   readonly #twins: readonly [Twin, Twin];
   readonly #readEvery: number;
 
-  constructor(seed: number, { pipelineDepth = 1, readEvery = 50 }: ConnectedTwinOptions = {}) {
+  constructor(
+    seed: number,
+    { pipelineDepth = 1, isHeard = false, readEvery = 50 }: ConnectedTwinOptions = {},
+  ) {
     const roomy = { numBlocks: 80, maxModelLen: 64, numSpeculativeTokens: 0, pipelineDepth };
-    this.#twins = [true, false].map((steadyDecode) => born(seed, { ...roomy, steadyDecode })) as [Twin, Twin];
+    this.#twins = [true, false].map((steadyDecode) => born(seed, { ...roomy, steadyDecode }, isHeard)) as [
+      Twin,
+      Twin,
+    ];
     this.#readEvery = readEvery;
   }
 
@@ -46,8 +54,9 @@ export class ConnectedTwins {
   }
 }
 
-function born(seed: number, options: object): Twin {
+function born(seed: number, options: object, isHeard: boolean): Twin {
   const said: string[] = [];
+  const { log = null, kvEvents = null } = isHeard ? sinksInto(said) : {};
   const onPlan: ConstructorParameters<typeof ConnectedLife>[2] = (plan) => {
     if (plan.repeats > 0) twin.numRepeated++;
     const { connectorMetadata, lacksMetadata, takenBlocks, releasedHandles, step } = plan;
@@ -57,7 +66,11 @@ function born(seed: number, options: object): Twin {
     const told = JSON.stringify([connectorMetadata, lacksMetadata, [...takenBlocks], releasedHandles]);
     said.push(`${describePlan(plan)} ${told}`);
   };
-  const twin: Twin = { life: new ConnectedLife(seed, null, onPlan, options, true), said, numRepeated: 0 };
+  const twin: Twin = {
+    life: new ConnectedLife(seed, log, onPlan, { ...options, kvEvents }, true),
+    said,
+    numRepeated: 0,
+  };
   return twin;
 }
 

@@ -2,6 +2,8 @@ import { channel } from 'node:diagnostics_channel';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Control } from '../../../src/core/core.js';
 import type { Plan, SchedulerOptions } from '../../../src/index.js';
+import { RecordKind } from '../../../src/scheduler/log/log.js';
+import { ScriptedConnector } from '../../support/connector/scripted-connector.js';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
 /** A driver whose requests `a` and `b` decode, and whose steps are repeated. */
@@ -205,6 +207,79 @@ describe('F63 a repeated step', () => {
       if (!isInFlight) aborts.queue(driver.request(a));
       expect(driver.schedule().finished).toEqual(['a']);
     }
+  });
+
+  it('is none where an abort comes from the clock', () => {
+    let act = (): void => {};
+    const now = (): number => {
+      act();
+      return 1000;
+    };
+    for (const isInFlight of [true, false]) {
+      const { driver, a } = repeating({ now, log: { write: () => {} } });
+      const abort = () => driver.scheduler.abort(a);
+      if (isInFlight) act = abort;
+      driver.update();
+      expect(driver.last).toEqual(isInFlight ? ['b:1'] : ['a:1', 'b:1']);
+      act = abort;
+      expect(driver.schedule().finished).toEqual(['a']);
+      act = () => {};
+    }
+  });
+
+  it('writes its records to the log, each once, and only the plan has commands', () => {
+    const kinds: number[] = [];
+    const { driver, a, b } = repeating({ log: { write: (bytes) => void kinds.push(bytes[0]) } });
+    const { schedule, update, commands } = RecordKind;
+    kinds.length = 0;
+    for (let i = 0; i < 4; i++) expect(next(driver).repeats).toBeGreaterThan(0);
+    expect(kinds.filter((kind) => kind !== commands)).toEqual(Array(4).fill([update, schedule]).flat());
+    // In four steps each request fills a block once, and takes one.
+    const behind = kinds.filter((_, i) => kinds[i + 1] === commands);
+    expect(behind).toEqual([schedule, schedule]);
+    expectTexts(driver, [a, b]);
+  });
+
+  it('is made alone where somebody is told of each: a log, or the sink of KV cache events', () => {
+    const sureSteps = (options: Partial<SchedulerOptions>): number => {
+      const { driver, plan } = repeating(options);
+      driver.update();
+      return driver.scheduler.sureSteps(plan);
+    };
+    expect(sureSteps({})).toBeGreaterThan(0);
+    expect(sureSteps({ log: { write: () => {} } })).toBe(0);
+    expect(sureSteps({ kvEvents: { onEvents: () => {} } })).toBe(0);
+  });
+
+  it('poisons the scheduler if the sink of the log throws', () => {
+    for (const isInUpdate of [true, false]) {
+      let broken = false;
+      const write = (): void => {
+        if (broken) throw new Error('full');
+      };
+      const { driver } = repeating({ log: { write } });
+      if (!isInUpdate) driver.update();
+      broken = true;
+      expect(() => (isInUpdate ? driver.update() : driver.schedule())).toThrow('full');
+      broken = false;
+      expect(codeOf(() => driver.scheduler.stats())).toBe('ERR_BLOCKSTEP_INVARIANT');
+    }
+  });
+
+  it('is none for a result behind news of a tier, which its update tells', () => {
+    const events: unknown[] = [];
+    const connector = new ScriptedConnector({}, { protection: 'own' });
+    const onEvents = (told: readonly unknown[]): void => {
+      events.push(...told);
+    };
+    const { driver, a, b } = repeating({ connector, kvEvents: { onEvents } });
+    events.length = 0;
+    connector.view.tellTier('stored', 'CPU', [5n]);
+    driver.update();
+    expect(events).toMatchObject([{ type: 'stored', medium: 'CPU' }]);
+    driver.schedule();
+    expect(next(driver).repeats).toBeGreaterThan(0);
+    expectTexts(driver, [a, b]);
   });
 
   it('is none for a request whose tokens a rule has taken back', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { share } from '../../support/share.js';
-import { ConnectedTwins } from './connected-twins.js';
+import { type ConnectedTwinOptions, ConnectedTwins } from './connected-twins.js';
 import { type TwinOptions, Twins } from './twins.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 300, 3000));
@@ -21,6 +21,10 @@ const KINDS: Record<string, TwinOptions> = {
   'with steps in flight, and room for all': { options: { ...ROOMY, pipelineDepth: 2 } },
   'with steps in flight, and sessions': { options: { ...ROOMY, pipelineDepth: 2 }, converses: true },
   'with many steps in flight': { options: { ...ROOMY, pipelineDepth: 3 } },
+  'with a log': { options: ROOMY, logs: true },
+  'with KV events': { options: ROOMY, tells: true, converses: true },
+  'with a log and steps in flight': { options: { ...ROOMY, pipelineDepth: 2 }, logs: true },
+  'with KV events and steps in flight': { options: { ...ROOMY, pipelineDepth: 3 }, tells: true },
   'by the rules of August': { options: { like: '017e9f444' } },
 };
 
@@ -48,17 +52,21 @@ it.each([['with room for all, and sessions', 49]])('F63 twins %s say the same in
   expect(new Twins(seed, KINDS[kind]).run(EVENTS)).toBe(null);
 });
 
-describe.each([1, 2, 3] as const)(
-  'F63 twins with a connector at depth %s, one without a steady decode',
-  (pipelineDepth) => {
-    it(`say and ask the same in ${SEEDS} lives`, () => {
-      let numRepeated = 0;
-      for (let seed = 0; seed < SEEDS; seed++) {
-        const twins = new ConnectedTwins(seed, { pipelineDepth });
-        expect([seed, twins.run(EVENTS)]).toEqual([seed, null]);
-        numRepeated += twins.numRepeated;
-      }
-      expect(numRepeated).toBeGreaterThan(pipelineDepth === 1 ? SEEDS : SEEDS / 4);
-    });
-  },
-);
+const CONNECTED: [string, ConnectedTwinOptions][] = [
+  ['at depth 1', {}],
+  ['at depth 2', { pipelineDepth: 2 }],
+  ['at depth 3', { pipelineDepth: 3 }],
+  ['a log and KV events', { isHeard: true }],
+  ['a log and KV events at depth 2', { pipelineDepth: 2, isHeard: true }],
+];
+describe.each(CONNECTED)('F63 twins with a connector, %s, one without a steady decode', (_, options) => {
+  it(`say and ask the same in ${SEEDS} lives`, () => {
+    let numRepeated = 0;
+    for (let seed = 0; seed < SEEDS; seed++) {
+      const twins = new ConnectedTwins(seed, options);
+      expect([seed, twins.run(EVENTS)]).toEqual([seed, null]);
+      numRepeated += twins.numRepeated;
+    }
+    expect(numRepeated).toBeGreaterThan(options.pipelineDepth === undefined ? SEEDS : SEEDS / 4);
+  });
+});

@@ -1,4 +1,6 @@
-import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
+import type { KvEvent, KvEventSink } from '../../../src/scheduler/events/kv-event.js';
+import { RecordKind } from '../../../src/scheduler/log/log.js';
+import type { LogSink, SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import { Request } from '../../../src/scheduler/request/request.js';
 import { describePlan } from '../../support/driver.js';
 import { Life } from '../random-life.js';
@@ -15,6 +17,10 @@ interface Record {
 export interface TwinOptions {
   options?: Partial<SchedulerOptions>;
   converses?: boolean;
+  /** They write a log. */
+  logs?: boolean;
+  /** Somebody is told of their KV cache events. */
+  tells?: boolean;
   /** Their states are read after so many events; to read makes native code take what waits for it. */
   readEvery?: number;
 }
@@ -29,12 +35,18 @@ export class Twins {
   /** Their common clock: a repeated step does not read it. */
   #now = 0;
 
-  constructor(seed: number, { options = {}, converses = false, readEvery = 50 }: TwinOptions = {}) {
+  constructor(
+    seed: number,
+    { options = {}, converses = false, logs = false, tells = false, readEvery = 50 }: TwinOptions = {},
+  ) {
     const now = () => this.#now;
     const plain = { pipelineDepth: 1 as const, numSpeculativeTokens: 0, now, ...options };
-    this.#records = [true, false].map((steadyDecode) =>
-      recorded(new Life(seed, { ...plain, steadyDecode }, converses)),
-    ) as [Record, Record];
+    this.#records = [true, false].map((steadyDecode) => {
+      const said: string[] = [];
+      const { log, kvEvents } = sinksInto(said);
+      const sinks = { ...(logs && { log }), ...(tells && { kvEvents }) };
+      return recorded(new Life(seed, { ...plain, ...sinks, steadyDecode }, converses), said);
+    }) as [Record, Record];
     this.#readEvery = readEvery;
   }
 
@@ -65,6 +77,17 @@ export class Twins {
   }
 }
 
+/** Sinks that note every record of a log but the header, which says whether there is a steady decode, and every event. */
+export function sinksInto(said: string[]): { log: LogSink; kvEvents: KvEventSink } {
+  const write = (bytes: Uint8Array): void => {
+    if (bytes[0] !== RecordKind.header) said.push(`log ${Buffer.from(bytes).toString('hex')}`);
+  };
+  const onEvents = (events: readonly KvEvent[]): void => {
+    said.push(JSON.stringify(['kv events', events]));
+  };
+  return { log: { write }, kvEvents: { onEvents } };
+}
+
 /** What the first twin said that the second one, without a steady decode, did not; null if both said the same. */
 export function firstDifference(a: readonly string[], b: readonly string[]): string | null {
   const at = a.findIndex((line, i) => line !== b[i]);
@@ -73,8 +96,8 @@ export function firstDifference(a: readonly string[], b: readonly string[]): str
 }
 
 /** Notes each plan and each update of a life. */
-function recorded(life: Life): Record {
-  const record: Record = { life, said: [], numSteady: 0, numRepeated: 0 };
+function recorded(life: Life, said: string[]): Record {
+  const record: Record = { life, said, numSteady: 0, numRepeated: 0 };
   const { driver } = life;
   const { schedule, update, failStep } = driver;
   driver.schedule = (fails) => {

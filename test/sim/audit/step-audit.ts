@@ -179,7 +179,7 @@ export class StepAudit {
     this.#ledger.due.clear();
     if (step !== undefined) this.#expectRows(step, results, expected, rows);
     this.#expectFailures(expected, rows);
-    if (results !== null) this.#expectFailedGrammars(expected);
+    this.#expectFailedGrammars(expected);
     this.#compare(number, expected, rows);
   }
 

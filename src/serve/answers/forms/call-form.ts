@@ -1,30 +1,37 @@
-/** What may be the name of a tool. */
+/** The valid names of tools. */
 export const TOOL_NAME = /^[\w.:-]+$/;
 
-/** A call of a tool that a model made. */
+/** A tool call that a model made. */
 export interface ReadCall {
   readonly name: string;
-  /** An object, as JSON. */
+  /** A JSON object, as text. */
   readonly arguments: string;
 }
 
-/** What a client said of the parameters of its tools: JSON schemas by the names of the tools. */
+/** The parameters of the client's tools: JSON schemas by the names of the tools. */
 export type ToolSchemas = ReadonlyMap<string, Readonly<Record<string, unknown>>>;
 
-/** The form in which a family of models writes calls of tools. */
+/** The format in which a family of models writes tool calls. */
 export interface CallForm {
-  /** The markers between which calls stand. Without an end a call goes to the next marker, or to the end of the answer. */
+  /**
+   * The markers that enclose calls. If `end` is null, a call extends to the next marker or to the
+   * end of the answer.
+   */
   readonly markers: readonly { readonly begin: string; readonly end: string | null }[];
-  /** Markers within calls, as far as tokens of their own stand for them. */
+  /** Markers within calls, if the vocabulary has special tokens for them. */
   readonly inner?: readonly string[];
-  /** How an answer begins, in its first hundred characters, that may be calls alone, without a marker. None: no answer does. */
+  /**
+   * Matches the first hundred characters of an answer that may consist of calls without a marker.
+   * Absent: no answer does.
+   */
   readonly bare?: RegExp;
-  /** Whether ids of calls have nine letters and digits, which the templates of the family demand. */
+  /** Whether call ids are nine letters and digits, as the family's templates require. */
   readonly hasShortIds?: true;
   /**
-   * The calls that stand in a text; null, or an error: it is not of the form. Time is linear in the text.
-   * @param body what stands between the markers
-   * @param hasEnded whether the marker behind it came, and not the end of the answer
+   * Parses the calls in a text; null or an error if the text is not in this format. The time is
+   * linear in the length of the text.
+   * @param body the text between the markers
+   * @param hasEnded whether the closing marker came, rather than the end of the answer
    */
   read(body: string, tools: ToolSchemas, hasEnded: boolean): readonly ReadCall[] | null;
 }

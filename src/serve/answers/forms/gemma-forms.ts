@@ -15,7 +15,10 @@ export const GEMMA4: CallForm = {
   read: (body) => new GemmaText(body, '<|"|>').calls(),
 };
 
-/** Reads what Gemma has in place of JSON: keys without quotes, and a marker in place of the quotes of texts. What is not of the form throws. */
+/**
+ * Parses Gemma's substitute for JSON: keys without quotes, and a marker instead of quotes around
+ * texts. Malformed text throws.
+ */
 class GemmaText extends ValueText {
   readonly #quote: string;
 
@@ -55,7 +58,7 @@ class GemmaText extends ValueText {
     return key;
   }
 
-  /** A number, a truth value, nothing, or a text in quotes of JSON. */
+  /** A number, a boolean, null, or a JSON string. */
   #plain(isText: boolean): unknown {
     const from = this.at;
     if (isText) {

@@ -1,23 +1,27 @@
 import type { CallForm, ReadCall, ToolSchemas } from './call-form.js';
 import { jsonCalls } from './json-values.js';
 
-/** `<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3, and others after them. */
+/**
+ * `<tool_call>{"name": …, "arguments": …}</tool_call>`: Hermes, Qwen 2.5 and 3, and later families.
+ */
 export const HERMES: CallForm = {
   markers: [{ begin: '<tool_call>', end: '</tool_call>' }],
   read: jsonCalls,
 };
 
-/** One of the names that calls have, in an object or the first one of a list. */
+/** The keys of a call, in an object or in the first object of a list. */
 const BARE_JSON = /^\s*\[?\s*\{\s*"(?:name|type|id|function|tool_calls|tool_name|arguments|parameters)"/;
 
-/** `{"name": …, "parameters": …}`, several behind semicolons: Llama 3. */
+/** `{"name": …, "parameters": …}`, several calls separated by semicolons: Llama 3. */
 export const LLAMA3: CallForm = {
   markers: [{ begin: '<|python_tag|>', end: null }],
   bare: BARE_JSON,
   read: knownCalls,
 };
 
-/** Calls in JSON, bare, in a list, within ` ```json `, or behind one of the markers that smaller families have. */
+/**
+ * Calls in JSON: bare, in a list, within ` ```json `, or after a marker that smaller families use.
+ */
 export const JSON_FORM: CallForm = {
   markers: [
     { begin: '```json', end: '```' },
@@ -30,7 +34,7 @@ export const JSON_FORM: CallForm = {
   read: knownCalls,
 };
 
-/** JSON without markers of its own is a call only if it names a tool. */
+/** JSON without a marker is a call only if it names a known tool. */
 export function knownCalls(body: string, tools: ToolSchemas): readonly ReadCall[] | null {
   const calls = jsonCalls(body);
   return calls?.every(({ name }) => tools.has(name)) ? calls : null;

@@ -1,7 +1,10 @@
 import { isObject } from '../../../base/checks.js';
 import type { ReadCall } from './call-form.js';
 
-/** The arguments of a call as JSON; null: they are none. @param value an object, or one as JSON in a string; nothing is none at all */
+/**
+ * The arguments of a call as JSON; null if the value is not an object.
+ * @param value an object, or an object as a JSON string; undefined or null means no arguments
+ */
 export function argumentsOf(value: unknown): string | null {
   let read = value;
   if (typeof value === 'string') {
@@ -12,17 +15,20 @@ export function argumentsOf(value: unknown): string | null {
   return isObject(read) ? JSON.stringify(read) : null;
 }
 
-/** Text as JSON; an empty text: it is none. */
+/** Parses a text as JSON; an empty string if the text is not JSON. */
 function parsed(text: string): unknown {
   try {
     return parseJson(text) ?? {};
   } catch {
-    // A text is no object.
+    // A string is not an object, so callers reject it.
     return '';
   }
 }
 
-/** A call in JSON, under the names that families of models have for its parts; null: it is none. */
+/**
+ * A call in JSON, under any of the key names that model families use; null if the value is not a
+ * call.
+ */
 function callOf(value: unknown): ReadCall | null {
   if (!isObject(value)) return null;
   const inner = value['function'];
@@ -33,20 +39,29 @@ function callOf(value: unknown): ReadCall | null {
   return args === null ? null : { name, arguments: args };
 }
 
-/** The calls that one value of JSON is: a call, a list of calls, or an object that has such a list; null: none. */
+/**
+ * The calls in a JSON value: one call, a list of calls, or an object that holds such a list. Null
+ * if there are none.
+ */
 function callsOf(value: unknown): readonly ReadCall[] | null {
   const list: unknown = isObject(value) && Array.isArray(value['tool_calls']) ? value['tool_calls'] : value;
   const calls = (Array.isArray(list) ? list : [list]).map(callOf);
   return calls.length === 0 || calls.includes(null) ? null : (calls as ReadCall[]);
 }
 
-/** Most calls that stand together. */
+/** The maximum number of calls in one text. */
 export const MOST_CALLS = 1024;
-/** Most values of a call, and most of them within each other. More take too long to read on the event loop, where answers are read. */
+/**
+ * The maximum number of values in a call, and their maximum nesting depth. Answers are parsed on
+ * the event loop, where larger calls would take too long.
+ */
 export const MOST_VALUES = 2 ** 14;
 export const MOST_NESTING = 100;
 
-/** The index behind the object or list that begins at `from`; -1: it does not end, or is too large. Its time is linear. */
+/**
+ * The index after the object or list that begins at `from`; -1 if it does not end or is too large.
+ * The time is linear.
+ */
 export function jsonEnd(text: string, from: number): number {
   let depth = 0;
   let values = 0;
@@ -70,7 +85,7 @@ export function jsonEnd(text: string, from: number): number {
   return -1;
 }
 
-/** A value in JSON. @throws SyntaxError for what is none, or too large */
+/** Parses a JSON value. @throws SyntaxError if the text is not JSON, or is too large */
 export function parseJson(text: string): unknown {
   const plain = text.trim();
   const isNested = plain.startsWith('{') || plain.startsWith('[');
@@ -81,7 +96,10 @@ export function parseJson(text: string): unknown {
 
 const BETWEEN = /[ \n\r\t,;]*/y;
 
-/** Objects and lists that stand one behind another, between which white space, commas and semicolons may be; null: something else is there. */
+/**
+ * Consecutive objects and lists, which white space, commas and semicolons may separate; null if the
+ * text has anything else.
+ */
 function jsonValues(text: string): readonly unknown[] | null {
   const values: unknown[] = [];
   for (let from = 0; ; ) {
@@ -96,7 +114,7 @@ function jsonValues(text: string): readonly unknown[] | null {
   }
 }
 
-/** The calls that such values are; null: one of them is none. */
+/** The calls in such values; null if one of the values is not a call. */
 export function jsonCalls(text: string): readonly ReadCall[] | null {
   const calls: ReadCall[] = [];
   for (const value of jsonValues(text) ?? [null]) {

@@ -4,7 +4,10 @@ import { argumentsOf, jsonCalls, jsonEnd, MOST_CALLS } from './json-values.js';
 const ARGS = '[ARGS]';
 const CALL_ID = '[CALL_ID]';
 
-/** `[TOOL_CALLS][{"name": …, "arguments": …}]` of old, `[TOOL_CALLS]NAME[ARGS]{…}` of late: Mistral. */
+/**
+ * `[TOOL_CALLS][{"name": …, "arguments": …}]` in older models, `[TOOL_CALLS]NAME[ARGS]{…}` in newer
+ * ones: Mistral.
+ */
 export const MISTRAL: CallForm = {
   markers: [{ begin: '[TOOL_CALLS]', end: null }],
   inner: [ARGS, CALL_ID],
@@ -16,7 +19,7 @@ export const MISTRAL: CallForm = {
     if (brace < 0) return null;
     const head = text.slice(0, brace);
     const name = head.split(CALL_ID)[0].split(ARGS)[0].trim();
-    // A word behind the call would be lost.
+    // Text after the call would be lost.
     if (jsonEnd(text, brace) !== text.length) return null;
     return named(name, text.slice(brace));
   },
@@ -26,7 +29,10 @@ const DEEPSEEK_BEGIN = '<｜tool▁call▁begin｜>';
 const DEEPSEEK_END = '<｜tool▁call▁end｜>';
 const DEEPSEEK_MIDDLE = '<｜tool▁sep｜>';
 
-/** Calls within `<｜tool▁calls▁begin｜>`, with JSON in ` ```json ` (V3, R1) or without (V3.1): DeepSeek. */
+/**
+ * Calls within `<｜tool▁calls▁begin｜>`, with the JSON inside ` ```json ` (V3, R1) or bare (V3.1):
+ * DeepSeek.
+ */
 export const DEEPSEEK: CallForm = {
   markers: [{ begin: '<｜tool▁calls▁begin｜>', end: '<｜tool▁calls▁end｜>' }],
   inner: [DEEPSEEK_BEGIN, DEEPSEEK_END, DEEPSEEK_MIDDLE],
@@ -60,7 +66,9 @@ export const KIMI: CallForm = {
     }),
 };
 
-/** The calls between two markers; null if something else is there, or one of them is none. */
+/**
+ * The calls between two markers; null if there is other text, or if one of the calls is malformed.
+ */
 function eachCall(
   body: string,
   [begin, end]: readonly [string, string],

@@ -3,7 +3,10 @@ import { knownCalls } from './json-forms.js';
 import { MOST_CALLS } from './json-values.js';
 import { ValueText } from './value-text.js';
 
-/** `[NAME(key='text', other=1)]`, a list of calls as Python writes it, or JSON in its place: Llama 4, LFM2. */
+/**
+ * `[NAME(key='text', other=1)]`, a list of calls in Python's syntax, or JSON instead: Llama 4,
+ * LFM2.
+ */
 export const PYTHON: CallForm = {
   markers: [
     { begin: '<|tool_call_start|>', end: '<|tool_call_end|>' },
@@ -15,7 +18,7 @@ export const PYTHON: CallForm = {
     const text = body.trim();
     if (/^\[?\s*\{/.test(text)) return knownCalls(text, tools);
     const calls = new PythonText(text).calls();
-    // A list of calls without markers may be a list of something else.
+    // Without markers, a list of calls may be some other list.
     return calls.every(({ name }) => tools.has(name)) ? calls : null;
   },
 };
@@ -44,7 +47,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '"': '"',
 };
 
-/** Reads calls of functions with values that Python writes. What is not of the form throws. */
+/** Parses function calls with values in Python's syntax. Malformed text throws. */
 class PythonText extends ValueText {
   calls(): readonly ReadCall[] {
     const calls: ReadCall[] = [];
@@ -104,7 +107,7 @@ class PythonText extends ValueText {
       const written = this.match(ESCAPE);
       if (written === '') throw new Error('a text does not end');
       const hex = written.length > 3 ? Number.parseInt(written.slice(2), 16) : null;
-      // Python keeps what is no escape as it stands.
+      // Python leaves an unknown escape sequence unchanged.
       pieces.push(hex === null ? (ESCAPES[written[1]] ?? written) : String.fromCodePoint(hex));
     }
     this.at++;

@@ -4,21 +4,24 @@ import { argumentsOf, MOST_CALLS, parseJson } from './json-values.js';
 
 const FUNCTION = '<function=';
 const FUNCTION_END = '</function>';
-/** Most parameters of a call. */
+/** The maximum number of parameters in a call. */
 const MOST_PARAMETERS = 4096;
 
-/** `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder, and Nemotron after it. */
+/**
+ * `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`: Qwen3-Coder
+ * and Nemotron.
+ */
 export const QWEN3_CODER: CallForm = {
   markers: [
     { begin: '<tool_call>', end: '</tool_call>' },
-    // Seed-OSS has a marker of its own.
+    // Seed-OSS has its own marker.
     { begin: '<seed:tool_call>', end: '</seed:tool_call>' },
-    // It is left out at times.
+    // Some answers omit the outer marker.
     { begin: FUNCTION, end: FUNCTION_END },
   ],
   read(body, tools, hasEnded) {
     const calls: ReadCall[] = [];
-    // A body without the marker of a function stands behind one.
+    // A body without the function marker comes after one.
     const isWithin = !body.includes(FUNCTION);
     const texts = isWithin ? ['', body] : body.split(FUNCTION);
     if (texts.shift()?.trim() !== '' || texts.length > MOST_CALLS) return null;
@@ -41,7 +44,7 @@ export const GLM45: CallForm = {
   read(body, tools, hasEnded) {
     const [head, ...texts] = body.split('<arg_key>');
     const name = head.trim();
-    // Its name or its arguments may have been cut off.
+    // The name or the arguments may have been truncated.
     if (!hasEnded || !TOOL_NAME.test(name) || texts.length > MOST_PARAMETERS) return null;
     const pairs: [string, string][] = [];
     for (const text of texts) {
@@ -80,7 +83,10 @@ export const DEEPSEEK_DSML: CallForm = {
   },
 };
 
-/** The parameters of a call as JSON: those that are marked as no text are JSON, those without a mark what the schema says; null: they are none. */
+/**
+ * The parameters of a call as JSON; null if the text is malformed. Parameters marked as non-strings
+ * are JSON. The schema decides the type of parameters without a mark.
+ */
 function dsmlArguments(text: string, schema: Readonly<Record<string, unknown>> | undefined): string | null {
   const [before, ...texts] = text.split(DSML_PARAMETER);
   if (before.trim() !== '' || texts.length > MOST_PARAMETERS) return null;
@@ -96,7 +102,7 @@ function dsmlArguments(text: string, schema: Readonly<Record<string, unknown>> |
   return `{${members.join(',')}}`;
 }
 
-/** The parameters of a function in tags; null: they are none. A function with JSON in place of them has that. */
+/** The parameters of a function in tags, or in JSON instead; null if the text is malformed. */
 function parameters(text: string): readonly [string, string][] | null {
   const [before, ...texts] = text.split('<parameter=');
   if (texts.length === 0 && before.trim() !== '') {
@@ -116,12 +122,12 @@ function parameters(text: string): readonly [string, string][] | null {
   return pairs;
 }
 
-/** What stands in front of a marker, and behind it; null: it is not there. */
+/** The text before a marker and the text after it; null for the latter if the marker is missing. */
 function cut(text: string, at: string): [string, string | null] {
   return cutAt(text, text.indexOf(at), at.length);
 }
 
-/** The same at the last such place. */
+/** The same, at the last occurrence of the marker. */
 function cutLast(text: string, at: string): [string, string | null] {
   return cutAt(text, text.lastIndexOf(at), at.length);
 }
@@ -130,7 +136,10 @@ function cutAt(text: string, place: number, length: number): [string, string | n
   return place < 0 ? [text, null] : [text.slice(0, place), text.slice(place + length)];
 }
 
-/** Arguments that came as text, as JSON: each is what the schema of the tool says. */
+/**
+ * Converts arguments that came as text to JSON. The tool's schema decides the type of each
+ * argument.
+ */
 function typed(
   pairs: readonly (readonly [string, string])[],
   schema: Readonly<Record<string, unknown>> | undefined,
@@ -150,7 +159,7 @@ function typed(
 
 const PYTHON: Readonly<Record<string, unknown>> = { True: true, False: false, None: null };
 
-/** A text as JSON of one of these types; of any where none is named. */
+/** A text as a JSON value of one of these types; of any type if none is given. */
 function jsonOf(text: string, types: ReadonlySet<string>): string {
   const plain = text.trim();
   let value: unknown;
@@ -164,7 +173,7 @@ function jsonOf(text: string, types: ReadonlySet<string>): string {
   return fits || (types.size === 0 && own !== 'string') ? JSON.stringify(value) : JSON.stringify(text);
 }
 
-/** The types that a schema names. */
+/** The types that a schema allows. */
 function typesOf(schema: unknown, depth: number): ReadonlySet<string> {
   if (!isObject(schema) || depth > 8) return new Set();
   const { type, anyOf, oneOf, enum: values } = schema;

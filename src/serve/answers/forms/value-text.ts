@@ -2,7 +2,10 @@ import { MOST_NESTING, MOST_VALUES } from './json-values.js';
 
 const SPACE = /[ \n\r\t]*/y;
 
-/** A place in a text of values: what the readers of notations other than JSON share. What is not of the notation throws. */
+/**
+ * A cursor in a text of values: the shared part of the parsers of formats other than JSON.
+ * Malformed text throws.
+ */
 export abstract class ValueText {
   protected at = 0;
   #depth = 0;
@@ -10,7 +13,7 @@ export abstract class ValueText {
 
   constructor(protected readonly text: string) {}
 
-  /** Reads one value, from `at` on. */
+  /** Parses one value, starting at `at`. */
   protected abstract value(): unknown;
 
   protected get isAtEnd(): boolean {
@@ -23,14 +26,14 @@ export abstract class ValueText {
     return items;
   }
 
-  /** @param key reads a key, and what stands between it and its value */
+  /** @param key parses a key and its separator */
   protected object(begin: string, end: string, key: () => string): object {
     const entries: [string, unknown][] = [];
     this.items(begin, end, () => entries.push([key(), this.value()]));
     return Object.fromEntries(entries);
   }
 
-  /** What stands between two brackets, with commas between the items. */
+  /** Parses the items between two brackets, separated by commas. */
   protected items(begin: string, end: string, item: () => void): void {
     this.expect(begin);
     if (++this.#depth > MOST_NESTING) throw new Error('too deep');
@@ -57,7 +60,7 @@ export abstract class ValueText {
     this.match(SPACE);
   }
 
-  /** What a sticky pattern matches here; empty: nothing. */
+  /** Consumes the match of a sticky pattern at this place; empty if there is none. */
   protected match(pattern: RegExp): string {
     pattern.lastIndex = this.at;
     const found = pattern.exec(this.text)?.[0] ?? '';

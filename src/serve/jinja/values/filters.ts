@@ -24,7 +24,7 @@ import {
   type Value,
 } from './values.js';
 
-/** What stands behind `|`. */
+/** A filter, as in `value | filter`. */
 export type Filter = (
   value: Value,
   args: readonly Value[],
@@ -32,7 +32,7 @@ export type Filter = (
   run: Run,
 ) => Value;
 
-/** What filters take for texts: numbers too. */
+/** Converts the first two arguments of a text filter to text, numbers too. */
 function textual(value: Value, place: number): Value {
   return place < 2 ? str(value) : value;
 }
@@ -50,7 +50,7 @@ function listOf(value: Value, run: Run): readonly Value[] {
   return items;
 }
 
-/** An item; undefined, for that reason, if there is none. */
+/** An item; undefined, with this reason, if there is none. */
 function itemOr(value: Value, at: number, why: string): Value {
   const found = itemsOf(value).at(at);
   return found === undefined ? new Undefined(why) : found;
@@ -63,7 +63,7 @@ function byPath(value: Value, path: Value, run: Run): Value {
   return found;
 }
 
-/** What `sort`, `min` and others compare items by. */
+/** The key by which `sort`, `min` and other filters compare items. */
 function keyOf(named: ReadonlyMap<string, Value>, run: Run): (value: Value) => Value {
   const path = named.get('attribute');
   const isSensitive = truth(named.get('case_sensitive') ?? false);
@@ -122,7 +122,7 @@ function rounded(number: number, places: number): number {
   const scale = 10 ** places;
   const scaled = number * scale;
   const floor = Math.floor(scaled);
-  // Python rounds a half to the even one.
+  // Python rounds half to even.
   if (scaled - floor === 0.5) return (floor % 2 === 0 ? floor : floor + 1) / scale;
   return Math.round(scaled) / scale;
 }
@@ -150,7 +150,7 @@ export const FILTERS: Readonly<Record<string, Filter>> = {
   escape: escaped,
   tojson: (value, [indent], named) =>
     jsonText(value, indent === undefined ? named : new Map([...named, ['indent', indent]])),
-  // Templates of DeepSeek have it by llama.cpp, for arguments of calls that are text.
+  // DeepSeek's templates in llama.cpp use this filter, for call arguments that come as text.
   from_json: (value) => fromJson(str(value)),
   length,
   count: length,

@@ -1,12 +1,12 @@
 import { TemplateError } from './template-error.js';
 import { isFloat, numberOf, repr, str, type Value } from './values.js';
 
-/** Most characters that a width may ask for. */
+/** The maximum width of a formatted value, in characters. */
 const WIDEST = 10_000;
 const SPEC = /^(?:(.)?([<>^=]))?([-+ ]?)(#?)(0?)(\d*)(,?)(?:\.(\d+))?([a-zA-Z%]?)$/su;
 const PERCENT = /%(?:\((\w+)\))?([-+ 0#]*)(\d*)(?:\.(\d+))?([a-zA-Z%])/g;
 
-/** What `text % values` writes. @throws TemplateError */
+/** The result of `text % values`. @throws TemplateError */
 export function percentFormat(text: string, values: Value): string {
   const list = Array.isArray(values) ? values : [values];
   let next = 0;
@@ -28,7 +28,10 @@ export function percentFormat(text: string, values: Value): string {
   );
 }
 
-/** What `text.format(…)` writes. @param attribute reads an attribute or an item @throws TemplateError */
+/**
+ * The result of `text.format(…)`. @param attribute reads an attribute or an item @throws
+ * TemplateError
+ */
 export function braceFormat(
   text: string,
   args: readonly Value[],
@@ -49,7 +52,7 @@ export function braceFormat(
   );
 }
 
-/** A value by a format of Python's `format`. @throws TemplateError */
+/** Formats a value by a format specification of Python's `format`. @throws TemplateError */
 export function formatted(value: Value, spec: string): string {
   if (spec === '') return str(value);
   const parts = SPEC.exec(spec);
@@ -92,7 +95,7 @@ function numeric(
   return (number < 0 ? '-' : sign.replace('-', '')) + text;
 }
 
-/** Text at one side of a width. */
+/** Pads a text to a width, at one side. */
 export function padded(text: string, width: string | number, side: string, fill: string): string {
   if (Number(width) > WIDEST) throw new TemplateError(`a width may be at most ${WIDEST}`);
   const room = Number(width) - text.length;
@@ -119,7 +122,7 @@ const MONTHS = [
   'December',
 ];
 
-/** A time by a format of C's `strftime`. */
+/** Formats a time by a format of C's `strftime`. */
 export function timeText(date: Date, format: string): string {
   const two = (n: number): string => String(n).padStart(2, '0');
   const hour = date.getHours() % 12 === 0 ? 12 : date.getHours() % 12;

@@ -1,7 +1,7 @@
 import { TemplateError } from './template-error.js';
 import { Float, numberOf, repr, truth, typeName, type Value } from './values.js';
 
-/** How `tojson` writes. */
+/** The style of `tojson`. */
 interface JsonStyle {
   readonly indent: string | null;
   readonly item: string;
@@ -12,7 +12,10 @@ interface JsonStyle {
 
 const MOST_NESTING = 200;
 
-/** A value as JSON, as Python's `json.dumps` writes it, with the arguments of `tojson`. @throws TemplateError */
+/**
+ * A value as JSON, as Python's `json.dumps` writes it, with the arguments of `tojson`. @throws
+ * TemplateError
+ */
 export function jsonText(value: Value, named: ReadonlyMap<string, Value>): string {
   const given = named.get('indent') ?? null;
   const indent =

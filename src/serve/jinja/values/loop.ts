@@ -1,6 +1,6 @@
 import { Callable, Undefined, type Value } from './values.js';
 
-/** `loop`: where a loop is. */
+/** `loop`: the position within a loop. */
 export class Loop {
   readonly #items: readonly Value[];
   #index = 0;
@@ -14,7 +14,7 @@ export class Loop {
     this.#index = index;
   }
 
-  /** An attribute; undefined: there is none of that name. */
+  /** An attribute; undefined if there is none with that name. */
   attribute(name: string): Value {
     const { length } = this.#items;
     const index = this.#index;

@@ -5,7 +5,7 @@ import { type Callable, compare, equal, itemsOf, pairsOf, str, type Value } from
 
 type Method = Callable['call'];
 
-/** A method of a value; undefined: it has none of that name. */
+/** A method of a value; undefined if it has none with that name. */
 export function methodOf(value: Value, name: string, run: Run): Method | undefined {
   if (typeof value === 'string') {
     run.step(value.length);

@@ -19,7 +19,7 @@ import {
   type Value,
 } from './values.js';
 
-/** What an operator makes of two values. @throws TemplateError where Python raises */
+/** Applies an operator to two values. @throws TemplateError where Python raises an error */
 export function binary(operator: string, a: Value, b: Value, run: Run): Value {
   for (const each of [a, b])
     if (each instanceof Undefined && operator !== '==' && operator !== '!=')
@@ -43,7 +43,7 @@ export function binary(operator: string, a: Value, b: Value, run: Run): Value {
   throw new TemplateError(`unsupported operand types for ${operator}: '${typeName(a)}' and '${typeName(b)}'`);
 }
 
-/** Two texts as one. */
+/** Concatenates two texts. */
 export function joined(a: string, b: string, run: Run): string {
   run.fits(a.length + b.length, 0);
   return a + b;
@@ -83,7 +83,7 @@ function arithmetic(operator: string, a: number, b: number, wantsFloat: boolean)
   }
 }
 
-/** Whether a value is in another one. */
+/** Whether a value contains another. */
 export function contains(item: Value, within: Value, run: Run): boolean {
   if (typeof within === 'string') {
     run.step(within.length);
@@ -96,7 +96,7 @@ export function contains(item: Value, within: Value, run: Run): boolean {
     return within.some((each) => equal(each, item));
   }
   if (within instanceof Map) return within.has(item);
-  // What is not there has no items.
+  // An undefined value has no items.
   if (within instanceof Undefined) return false;
   if (within instanceof Namespace) return within.fields.has(item);
   throw new TemplateError(`argument of type '${typeName(within)}' is not iterable`);
@@ -130,12 +130,12 @@ export function item(value: Value, key: Value, run: Run): Value {
   return typeof key === 'string' ? attribute(value, key, run) : there(undefined, typeName(value), str(key));
 }
 
-/** A value, or what stands for one that is not there. None is there. */
+/** The value, or an `Undefined` if it is absent. None counts as present. */
 function there(value: Value, type: string, name: string): Value {
   return value === undefined ? new Undefined(`'${type} object' has no attribute '${name}'`) : value;
 }
 
-/** `value[from:to:step]`; null: not said. */
+/** `value[from:to:step]`; null if a bound is absent. */
 export function slice(value: Value, [from, to, by]: readonly (number | null)[], run: Run): Value {
   if (value instanceof Undefined) throw new TemplateError(value.why);
   const all = typeof value === 'string' ? characters(value) : value;

@@ -1,14 +1,14 @@
 import { TemplateError } from './template-error.js';
 
-/** What a rendering may take. */
+/** The limits of a rendering. */
 export interface Limits {
-  /** Nodes that are evaluated, and thousands of characters that are handled. */
+  /** The number of evaluated nodes, plus the processed characters in thousands. */
   readonly steps: number;
-  /** Characters that are written. */
+  /** The number of output characters. */
   readonly output: number;
 }
 
-/** One rendering of a template: what it has taken of what it may take. */
+/** One rendering of a template, with its remaining budget. */
 export class Run {
   #steps: number;
   #output: number;
@@ -19,19 +19,24 @@ export class Run {
     this.#output = output;
   }
 
-  /** @param characters that are handled @throws TemplateError if the template takes too long */
+  /** @param characters that are processed @throws TemplateError if the template takes too long */
   step(characters = 0): void {
     this.#steps -= 1 + characters / 1000;
     if (this.#steps < 0) throw new TemplateError('the template takes too many steps');
   }
 
-  /** @param length of a text @param added characters of it that are new @throws TemplateError if it would be too long */
+  /**
+   * Checks the length of a text that is about to be made.
+   * @param length of the text
+   * @param added the number of new characters in it
+   * @throws TemplateError if the text would be too long
+   */
   fits(length: number, added = length): void {
     if (length > this.#output) throw new TemplateError('the template writes too much');
     this.step(added);
   }
 
-  /** Evaluates a macro within others. @throws TemplateError if they are too many */
+  /** Evaluates a macro within other macros. @throws TemplateError if they are nested too deep */
   nested<T>(make: () => T): T {
     if (++this.#depth > 100) throw new TemplateError('macros call each other too deep');
     try {

@@ -1,4 +1,4 @@
-/** What is wrong with a template. */
+/** An error in a template. */
 export class TemplateError extends Error {
   constructor(message: string, line?: number) {
     super(line === undefined ? message : `line ${line}: ${message}`);

@@ -3,7 +3,7 @@ import type { Run } from './run.js';
 import { TemplateError } from './template-error.js';
 import { Callable, equal, isFloat, numberOf, Undefined, type Value } from './values.js';
 
-/** What stands behind `is`. */
+/** A test, as in `value is test`. */
 export type Test = (value: Value, args: readonly Value[], run: Run) => boolean;
 
 const isInt = (value: Value): boolean => typeof value === 'number' && Number.isInteger(value);

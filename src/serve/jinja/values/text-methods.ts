@@ -5,7 +5,7 @@ import { type Callable, itemsOf, numberOf, Tuple, typeName, type Value } from '.
 
 type Method = Callable['call'];
 
-/** The set of characters that `strip` and its like take away; null: white space. */
+/** The set of characters that `strip` and related methods remove; null for white space. */
 const stripped = (chars: Value): ReadonlySet<string> | null =>
   typeof chars === 'string' ? new Set(Array.from(chars)) : null;
 
@@ -27,7 +27,7 @@ function stripEnd(text: string, set: ReadonlySet<string> | null): string {
   return all.slice(0, to).join('');
 }
 
-/** The argument at a place, or of a name; undefined: it is not there. */
+/** The argument at a position, or with a name; undefined if absent. */
 function arg(args: readonly Value[], named: ReadonlyMap<string, Value>, place: number, name: string): Value {
   return args[place] ?? named.get(name);
 }
@@ -44,7 +44,10 @@ export function index(value: Value): number {
   return Math.trunc(number);
 }
 
-/** How Python splits: at white space, if nothing is said, or at a text; at most so often, from the front. */
+/**
+ * Splits like Python: at a separator, or at white space if there is none. At most `most` splits are
+ * made, from the front.
+ */
 function split(of: string, at: Value, most: number): string[] {
   if (at === undefined || at === null) {
     const parts: string[] = [];
@@ -67,7 +70,7 @@ function split(of: string, at: Value, most: number): string[] {
     : [...parts.slice(0, most), parts.slice(most).join(text(at))];
 }
 
-/** The same from the back. */
+/** The same, from the back. */
 function rsplit(of: string, at: Value, most: number): string[] {
   if (at === undefined || at === null) {
     const turned = split(Array.from(of).reverse().join(''), null, most);

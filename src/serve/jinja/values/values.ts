@@ -1,12 +1,12 @@
 import { TemplateError } from './template-error.js';
 
 /**
- * A value of a template, as Python has it: null is None, a number is an `int` or a `float` that is not whole, a list is an array, a dict is a
- * Map; the others have classes of their own.
+ * A template value, with Python's semantics. Null is None, and an array is a list. A number is an
+ * `int`, or a `float` that is not whole. A Map is a dict. Other types have classes of their own.
  */
 export type Value = unknown;
 
-/** A float whose value is whole: it is written with its point. */
+/** A float whose value is whole. It is printed with its decimal point. */
 export class Float {
   readonly value: number;
 
@@ -18,9 +18,9 @@ export class Float {
 /** A tuple. */
 export class Tuple extends Array<Value> {}
 
-/** What a name or an attribute is that is not there. */
+/** The value of a name or an attribute that does not exist. */
 export class Undefined {
-  /** Why, for the message of whoever needs it. */
+  /** The reason, for the error message when the value is used. */
   readonly why: string;
 
   constructor(why: string) {
@@ -28,7 +28,7 @@ export class Undefined {
   }
 }
 
-/** What `namespace()` makes: its attributes may be set from within a loop. */
+/** The result of `namespace()`. Its attributes may be set within a loop. */
 export class Namespace {
   readonly fields: Map<Value, Value>;
 
@@ -37,7 +37,7 @@ export class Namespace {
   }
 }
 
-/** A function, a macro or a method. Named arguments come by their names. */
+/** A function, a macro or a method. Named arguments are passed by name. */
 export class Callable {
   readonly name: string;
   readonly call: (args: readonly Value[], named: ReadonlyMap<string, Value>) => Value;
@@ -48,7 +48,7 @@ export class Callable {
   }
 }
 
-/** A number as JavaScript has it; null: the value is none. */
+/** The value as a JavaScript number; null if it is not a number. */
 export function numberOf(value: Value): number | null {
   if (typeof value === 'number') return value;
   if (value instanceof Float) return value.value;
@@ -88,7 +88,7 @@ export function typeName(value: Value): string {
   return value instanceof Callable ? 'function' : 'Namespace';
 }
 
-/** The characters of a text, as Python counts them. */
+/** The characters of a text, counted as Python does. */
 export function characters(text: string): readonly string[] | string {
   return /[\ud800-\udfff]/.test(text) ? Array.from(text) : text;
 }
@@ -102,7 +102,7 @@ export function itemsOf(value: Value): readonly Value[] {
   throw new TemplateError(`'${typeName(value)}' object is not iterable`);
 }
 
-/** Values within values: what is deeper is refused. */
+/** The maximum nesting depth of values; deeper values are refused. */
 const MOST_NESTING = 200;
 
 /** Whether two values are equal. */
@@ -124,7 +124,10 @@ export function equal(a: Value, b: Value, depth = 0): boolean {
   return a instanceof Undefined && b instanceof Undefined;
 }
 
-/** Which of two values comes first: below 0, 0 or above. @throws TemplateError if they cannot be compared */
+/**
+ * The order of two values: negative, 0 or positive. @throws TemplateError if they cannot be
+ * compared
+ */
 export function compare(a: Value, b: Value): number {
   const [left, right] = [numberOf(a), numberOf(b)];
   if (left !== null && right !== null) return left - right;
@@ -185,7 +188,9 @@ function quoted(text: string): string {
   return quote + inside + quote;
 }
 
-/** A value of JavaScript as one of a template. @throws TemplateError if it is too deep */
+/**
+ * Converts a JavaScript value to a template value. @throws TemplateError if it is nested too deep
+ */
 export function fromJs(value: unknown, depth = 0): Value {
   if (depth > MOST_NESTING) throw new TemplateError('values are nested too deep');
   if (Array.isArray(value)) return value.map((each) => fromJs(each, depth + 1));

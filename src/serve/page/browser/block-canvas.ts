@@ -1,38 +1,43 @@
 import { NUM_BLOCK_STATES } from '../../../scheduler/inspect/block-state.js';
 import { element } from './elements.js';
 
-/** Names of the states in the order of their numbers, as the style sheet and the legend have them. */
+/** Names of the states in the order of their numbers, as in the style sheet and the legend. */
 export const STATE_NAMES = ['free', 'cached', 'used', 'transfer', 'quarantined', 'reserved'] as const;
 
-/** A byte of the map: the state in its low bits, and above them the KV cache group, counted from 1. */
+/**
+ * A byte of the map: the state in the low bits, and above them the KV cache group, counted from 1.
+ */
 const STATE_BITS = 15;
 const GROUP_SHIFT = 4;
 const LARGEST_CELL = 40;
-/** The most that the map is high, as the style has it, without the padding of its box. */
+/** The maximum height of the map, as in the style sheet, without the padding of its box. */
 const MOST_HEIGHT = 376;
 const SMALLEST_CELL = 2;
-/** From this size on cells stand apart. */
+/** The cell size from which there are gaps between cells. */
 const SPACED_CELL = 5;
-/** Browsers draw nothing on a canvas that is larger than this. */
+/** Browsers draw nothing on a larger canvas. */
 const MOST_ROWS = 16_000;
-/** How much of its colour a block keeps while others are shown. */
+/** The opacity of a block while other blocks are highlighted. */
 const DIMMED = 0.22;
 
-/** Where the cells of the map stand, in pixels of the device. */
+/** The layout of the cells, in device pixels. */
 interface Grid {
   readonly columns: number;
   readonly rows: number;
-  /** The side of a cell: from a size on a fraction, so that the cells fill the width. */
+  /** The side of a cell. Small cells may have fractional sizes, so that they fill the width. */
   readonly cell: number;
-  /** Pixels of the device for one of the page. */
+  /** Device pixels per CSS pixel. */
   readonly ratio: number;
 }
 
-/** The map of the blocks on a canvas: one cell for each, drawn in one go however many there are. */
+/**
+ * The block map on a canvas: one cell for each block, drawn in one operation regardless of their
+ * number.
+ */
 export class BlockCanvas {
   readonly #canvas = element('map', HTMLCanvasElement);
   readonly #box = element('map-box', HTMLElement);
-  /** One pixel for each block, which is then drawn larger. */
+  /** One pixel for each block, which is then scaled up. */
   readonly #small = document.createElement('canvas');
   #states = new Uint8Array(0);
   #groups = new Uint8Array(0);
@@ -47,7 +52,9 @@ export class BlockCanvas {
     return this.#states.length;
   }
 
-  /** The KV cache group of a block; null where there is one group, or it belongs to none. */
+  /**
+   * The KV cache group of a block; null if there is only one group, or the block belongs to none.
+   */
   groupOf(block: number): number | null {
     return this.#groups[block] > 0 ? this.#groups[block] - 1 : null;
   }
@@ -74,20 +81,20 @@ export class BlockCanvas {
     this.draw();
   }
 
-  /** Lets these blocks stand out from the others; null: all are shown alike. */
+  /** Highlights these blocks; null shows all blocks alike. */
   pick(blocks: ReadonlySet<number> | null): void {
     if (isSame(this.#shown, blocks)) return;
     this.#shown = blocks;
     this.draw();
   }
 
-  /** Finds places for the cells again, because the width has changed. */
+  /** Lays out the cells again after the width has changed. */
   resize(): void {
     this.#layOut();
     this.draw();
   }
 
-  /** The block at a point of the canvas, in pixels of the page; null where there is none. */
+  /** The block at a point of the canvas, in CSS pixels; null if there is none. */
   blockAt(x: number, y: number): number | null {
     const { columns, cell, ratio } = this.#grid;
     const column = Math.floor((x * ratio) / cell);
@@ -95,14 +102,14 @@ export class BlockCanvas {
     return column < 0 || column >= columns || block < 0 || block >= this.#states.length ? null : block;
   }
 
-  /** Where the cell of a block is on the canvas, in pixels of the page. */
+  /** The position of a block's cell on the canvas, in CSS pixels. */
   placeOf(block: number): { x: number; y: number; size: number } {
     const { columns, cell, ratio } = this.#grid;
     const size = cell / ratio;
     return { x: (block % columns) * size, y: Math.floor(block / columns) * size, size };
   }
 
-  /** How many blocks there are of each state, by its number. */
+  /** The number of blocks in each state, by the state's number. */
   counts(): number[] {
     const counts = new Array<number>(NUM_BLOCK_STATES).fill(0);
     for (let block = 0; block < this.#states.length; block++) counts[this.#states[block]]++;
@@ -125,7 +132,7 @@ export class BlockCanvas {
       columns = width;
     }
     const whole = width / columns;
-    // Cells that stand close together would be of two widths.
+    // Cells without gaps between them would differ in width.
     if (cell >= SPACED_CELL * ratio && count > columns && Math.ceil(count / columns) * whole <= height)
       cell = whole;
     const rows = Math.min(MOST_ROWS, Math.ceil(count / columns));
@@ -139,7 +146,7 @@ export class BlockCanvas {
     this.#small.height = Math.max(1, rows);
   }
 
-  /** Draws all cells, in the colours of the present scheme. */
+  /** Draws all cells, in the colours of the current scheme. */
   draw(): void {
     const { columns, rows, cell } = this.#grid;
     const { width, height } = this.#canvas;
@@ -186,7 +193,7 @@ function rgbOf(color: string): number[] {
   return [red, green, blue];
 }
 
-/** A colour as a canvas has it on a machine that is little endian, as all that browsers run on are. */
+/** A colour in a canvas's byte order. All machines that browsers run on are little endian. */
 function packed([red, green, blue]: number[]): number {
   return ((255 << 24) | (Math.round(blue) << 16) | (Math.round(green) << 8) | Math.round(red)) >>> 0;
 }

@@ -1,35 +1,35 @@
 import { figure } from '../../../report/markup/figures.js';
 import { element, say } from './elements.js';
 
-/** What a chart shows of one moment: when, in milliseconds, and a value for each line; null is a gap. */
+/** One moment of a chart: the time in milliseconds, and a value for each line. Null is a gap. */
 export type Point = readonly [time: number, ...values: (number | null)[]];
 
 const WIDTH = 600;
 const HEIGHT = 150;
-/** What the width stands for: the shortest of these that has room for all points. */
+/** The possible time spans of a chart's width. The shortest with room for all points is used. */
 const SPANS_MS = [60_000, 120_000, 300_000];
-/** Points further apart are not joined: nobody watched in between. */
+/** Points further apart are not connected, because nobody watched in between. */
 const GAP_MS = 6000;
 
-/** Which values a chart has room for, and at which of them lines are drawn, the lowest first. */
+/** The range of values of a chart, and the values of its grid lines, the lowest first. */
 interface Scale {
   readonly ticks: readonly number[];
-  /** Where a value stands: 0 is the bottom, 1 the top. */
+  /** The position of a value: 0 is the bottom, 1 the top. */
   place(value: number): number;
 }
 
 /**
- * How the scale of a chart follows from its values. `log`: by powers of ten, so that one slow step does not press all others to the
- * ground; a number: from 0 to it; `linear`: from 0 to what the largest value needs.
+ * How the scale of a chart follows from its values. `log`: powers of ten, so that one slow step
+ * does not flatten all others. A number: from 0 to it. `linear`: from 0 to the largest value.
  */
 export type ScaleKind = 'log' | 'linear' | number;
 
-/** A chart of lines over the last five minutes. It has one path for each line, however many points there are. */
+/** A line chart of the last five minutes. Each line is one path, however many points there are. */
 export class LineChart {
   readonly #id: string;
   readonly #paths: readonly SVGPathElement[];
   readonly #kind: ScaleKind;
-  /** The ticks that are shown, and where. */
+  /** The ticks that are shown, with their positions. */
   #ticks = '';
 
   constructor(id: string, numLines: number, kind: ScaleKind = 'linear') {
@@ -44,7 +44,7 @@ export class LineChart {
     });
   }
 
-  /** Shows points, the oldest first; the newest one stands at the right edge. */
+  /** Shows points, the oldest first. The newest point is at the right edge. */
   show(points: readonly Point[]): void {
     const end = points.at(-1)?.[0] ?? 0;
     const age = end - (points[0]?.[0] ?? end);
@@ -64,7 +64,7 @@ export class LineChart {
     const text = marks.join();
     if (text === this.#ticks) return;
     this.#ticks = text;
-    // New ones in place of old ones: nothing that is read moves.
+    // The marks are replaced at once, so that nothing moves while it is read.
     element(`${this.#id}-ticks`, HTMLDivElement).replaceChildren(
       ...marks.map(([label, bottom]) => {
         const mark = document.createElement('span');
@@ -76,7 +76,7 @@ export class LineChart {
   }
 }
 
-/** What the edges of a chart stand for. */
+/** The values at the edges of a chart. */
 interface Frame {
   readonly start: number;
   readonly span: number;
@@ -123,7 +123,7 @@ function logScale(points: readonly Point[]): Scale {
   if (most === 0) least = most = 1;
   const low = Math.floor(Math.log10(least));
   const high = Math.max(low + 1, Math.ceil(Math.log10(most)));
-  // Lines for at most five powers.
+  // At most five powers have a line.
   const step = Math.ceil((high - low) / 4);
   const ticks: number[] = [];
   for (let power = low; power <= high; power += step) ticks.push(10 ** power);
@@ -132,7 +132,7 @@ function logScale(points: readonly Point[]): Scale {
   return { ticks, place };
 }
 
-/** The smallest of 1, 2, 5, 10, 20, … that no value is above. */
+/** The smallest of 1, 2, 5, 10, 20, … that is not below any value. */
 function niceTop(points: readonly Point[]): number {
   let most = 0;
   for (const [, ...values] of points) for (const value of values) most = Math.max(most, value ?? 0);

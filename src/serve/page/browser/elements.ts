@@ -5,13 +5,15 @@ export function element<T extends Element>(id: string, kind: new () => T): T {
   throw new TypeError(`the page has no ${kind.name} "${id}"`);
 }
 
-/** Shows a text in an element. A text that is there already is left alone, so that nothing is laid out again. */
+/**
+ * Shows a text in an element. A text that is already shown is left alone, to avoid a new layout.
+ */
 export function say(id: string, text: string): void {
   const place = document.getElementById(id);
   if (place !== null && place.textContent !== text) place.textContent = text;
 }
 
-/** What went wrong, in words. */
+/** A description of the error. */
 export function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -3,16 +3,19 @@ import type { Figures, Sample } from '../answers.js';
 import { LineChart, type Point } from './chart.js';
 import { element, say } from './elements.js';
 
-/** Rates are those of the last two seconds; the prefix hit rate is that of the last minute. */
+/** Rates cover the last two seconds; the prefix hit rate covers the last minute. */
 const RATE_MS = 2000;
 const MINUTE_MS = 60_000;
 const KEPT_MS = 300_000;
 
-/** From here on a figure is shown as a bad one: milliseconds by which the event loop is late, and the share of blocks in use. */
+/**
+ * Limits from which a figure is marked as bad: the delay of the event loop in milliseconds, and the
+ * share of blocks in use.
+ */
 const LATE_MS = 100;
 const FULL = 0.95;
 
-/** The figures of the page: tiles, charts, and how the server is. */
+/** The figures of the page: tiles, charts, and the health of the server. */
 export class FiguresView {
   #samples: Sample[] = [];
   readonly #latency = new LineChart('latency', 2, 'log');
@@ -38,11 +41,11 @@ export class FiguresView {
     this.#showCharts();
   }
 
-  /** Says how the server is in a word, and why. */
+  /** Shows the health of the server in a word, with the reasons. */
   showHealth(word: string, why: string): void {
     say('health-word', word);
     say('health-reasons', why);
-    // An empty text has no place from which it could be moved.
+    // An empty text would still take up space.
     element('health-reasons', HTMLElement).hidden = why === '';
     element('health', HTMLElement).classList.toggle('good', word === 'healthy');
   }
@@ -111,13 +114,13 @@ export class FiguresView {
   }
 }
 
-/** Shows by its colour whether a figure is bad, and returns it: words say it too. */
+/** Marks a bad figure by its colour, and returns whether it is bad, since words say it too. */
 function mark(id: string, isBad: boolean): boolean {
   element(id, HTMLElement).classList.toggle('bad', isBad);
   return isBad;
 }
 
-/** How a server is, in a word. */
+/** The health of a server, in a word. */
 function stateOf({ health, paused }: Figures): string {
   if (health.state !== 'open') return health.state;
   if (!health.healthy) return 'unhealthy';
@@ -125,7 +128,10 @@ function stateOf({ health, paused }: Figures): string {
   return paused === 'all' ? 'paused' : 'admission paused';
 }
 
-/** Generated tokens a second; null between a sample and itself. A count that is smaller is that of another engine. */
+/**
+ * Generated tokens per second; null between a sample and itself. A smaller count belongs to another
+ * engine.
+ */
 function rateBetween(first: Sample, last: Sample): number | null {
   if (last.time <= first.time || last.generated < first.generated) return null;
   return (1000 * (last.generated - first.generated)) / (last.time - first.time);

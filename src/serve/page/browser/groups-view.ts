@@ -2,13 +2,16 @@ import { grouped } from '../../../report/markup/figures.js';
 import type { Present } from '../answers.js';
 import { element } from './elements.js';
 
-/** The KV cache groups below the map's legend, where there are several: what each has, and a button that shows its blocks. */
+/**
+ * The KV cache groups below the map's legend, if there are several: their blocks, and a button that
+ * highlights them.
+ */
 export class GroupsView {
   readonly #list = element('groups', HTMLUListElement);
   #pressed: number | null = null;
   /** By group, as in `GroupStats.name`. */
   names: readonly string[] = [];
-  /** Called with the group whose blocks are to stand out; null: none. */
+  /** Called with the group whose blocks are to be highlighted; null for none. */
   onPressed: (group: number | null) => void = () => {};
 
   constructor() {
@@ -36,7 +39,7 @@ export class GroupsView {
     });
   }
 
-  /** Marks the group whose blocks stand out; null: none. */
+  /** Marks the group whose blocks are highlighted; null for none. */
   press(group: number | null): void {
     this.#pressed = group;
     [...this.#list.querySelectorAll('button')].forEach((button, g) => {

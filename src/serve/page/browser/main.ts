@@ -1,4 +1,4 @@
-/** The script of the server's page: asks the server for what the page shows, while it is seen. */
+/** The script of the server's page. It requests data from the server while the page is visible. */
 import type { Figures } from '../answers.js';
 import { element, say, wordsOf } from './elements.js';
 import { FiguresView } from './figures-view.js';
@@ -10,7 +10,7 @@ import { Starter } from './starter.js';
 
 const FIGURES_MS = 500;
 const MAP_MS = 1000;
-/** After a failure the next try waits for so long. */
+/** The delay before a retry after a failure. */
 const RETRY_MS = 2000;
 
 const server = new Server();
@@ -23,7 +23,7 @@ const pause = element('pause', HTMLButtonElement);
 let control = false;
 let isPaused = false;
 
-/** Does something again and again while the page is seen: the next time begins so long after the last one has ended. */
+/** Repeats an action while the page is visible, with a fixed delay after each run. */
 function repeat(everyMs: number, act: () => Promise<void>): () => void {
   let timer = 0;
   let isBusy = false;
@@ -76,7 +76,7 @@ function showControl(now: Figures): void {
 
 map.onChosen = (id) => requests.choose(id);
 requests.onBlocks = (blocks) => {
-  // A request that is shown ends the showing of a group.
+  // Showing a request ends the highlighting of a group.
   groups.press(null);
   map.pick(blocks);
 };
@@ -86,13 +86,13 @@ groups.onPressed = (group) => {
   map.pickGroup(group);
 };
 starter.onStarted = (id) => requests.choose(id);
-/** Asks whether everybody's requests are meant, or no longer. */
+/** Shows or hides the question whether to pause everybody's requests. */
 function ask(isAsking: boolean): void {
   pause.hidden = isAsking;
   element('pause-question', HTMLElement).hidden = !isAsking;
 }
 
-/** Pauses or resumes the engine, and shows at once what came of it. */
+/** Pauses or resumes the engine, and shows the outcome at once. */
 function order(path: string): void {
   const done = server.post(path, {});
   done.catch((error: unknown) => figures.showHealth('no answer', wordsOf(error))).finally(resume);

@@ -4,7 +4,7 @@ import { BlockCanvas, STATE_NAMES } from './block-canvas.js';
 import { element, say, wordsOf } from './elements.js';
 import type { Server } from './server.js';
 
-/** The pointer has to rest so long on a block before the server is asked who holds it. */
+/** How long the pointer must rest on a block before the server is asked for its holders. */
 const REST_MS = 80;
 const WORDS: Readonly<Record<string, string>> = {
   free: 'free',
@@ -15,7 +15,7 @@ const WORDS: Readonly<Record<string, string>> = {
   reserved: 'reserved: a sink holds it for good',
 };
 
-/** The block map: what it shows, and what is said of the block at the pointer or the cursor. */
+/** The block map, with a description of the block at the pointer or the cursor. */
 export class MapView {
   readonly #server: Server;
   readonly #canvas = new BlockCanvas();
@@ -25,16 +25,16 @@ export class MapView {
   #version = '';
   #block: number | null = null;
   #holders: readonly string[] = [];
-  /** What is said of the block behind its state. */
+  /** The description of the block that follows its state. */
   #more = '';
   #timer = 0;
-  /** The KV cache group whose blocks stand out. */
+  /** The KV cache group whose blocks are highlighted. */
   #group: number | null = null;
   /** By KV cache group. */
   groupNames: readonly string[] = [];
-  /** Called with the id of a request that the user wants to see; null: none. */
+  /** Called with the id of a request that the user wants to see; null for none. */
   onChosen: (id: string | null) => void = () => {};
-  /** Whether the server says who holds a block. */
+  /** Whether the server reveals the holders of a block. */
   namesHolders = false;
 
   constructor(server: Server) {
@@ -43,7 +43,7 @@ export class MapView {
       this.#point(this.#canvas.blockAt(offsetX, offsetY)),
     );
     this.#element.addEventListener('click', ({ offsetX, offsetY }) => {
-      // A finger has not moved over the map before.
+      // A finger, unlike a pointer, has not moved over the map before.
       const block = this.#canvas.blockAt(offsetX, offsetY);
       this.#point(block);
       if (block !== null) void this.#choose();
@@ -56,7 +56,7 @@ export class MapView {
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#canvas.draw());
   }
 
-  /** Asks for the states of the blocks, and draws them if they have changed. */
+  /** Requests the states of the blocks, and draws them if they have changed. */
   async refresh(): Promise<void> {
     const headers = { 'if-none-match': this.#version };
     const response = await this.#server.ask('blocks', { headers });
@@ -74,13 +74,13 @@ export class MapView {
     await this.#askHolders(this.#block);
   }
 
-  /** Lets the blocks of a KV cache group stand out; null: all are shown alike. */
+  /** Highlights the blocks of a KV cache group; null shows all blocks alike. */
   pickGroup(group: number | null): void {
     this.#group = group;
     this.#canvas.pick(group === null ? null : this.#canvas.blocksOf(group));
   }
 
-  /** Lets the blocks of a request stand out; null: all are shown alike. */
+  /** Highlights the blocks of a request; null shows all blocks alike. */
   pick(blocks: ReadonlySet<number> | null): void {
     this.#group = null;
     this.#canvas.pick(blocks);
@@ -111,7 +111,7 @@ export class MapView {
     style.width = style.height = `${size + 4}px`;
   }
 
-  /** Says what is known of the block at the cursor. */
+  /** Describes the block at the cursor. */
   #describe(more: string): void {
     if (this.#block === null) return;
     this.#more = more;

@@ -4,10 +4,10 @@ import type { RequestFacts, RequestList } from '../answers.js';
 import { element, say, wordsOf } from './elements.js';
 import { Refusal, type Server } from './server.js';
 
-/** Rows of the list; the filter finds the others. */
+/** Rows of the list; the filter finds other requests. */
 const MOST_ROWS = 100;
 
-/** The list of requests, and what is said of the one that is chosen. */
+/** The list of requests, and the details of the chosen request. */
 export class RequestsView {
   readonly #server: Server;
   readonly #list = element('list', HTMLUListElement);
@@ -15,12 +15,15 @@ export class RequestsView {
   readonly #abort = element('abort', HTMLButtonElement);
   readonly #forget = element('forget', HTMLButtonElement);
   #ids: readonly string[] = [];
-  /** The request that the keyboard is at, and the one that is shown. */
+  /** The request with the keyboard focus, and the request that is shown. */
   #active: string | null = null;
   #chosen: string | null = null;
-  /** The chosen request has ended: nothing more is to be asked about it. */
+  /** The chosen request has ended, so no more details are requested. */
   #hasEnded = false;
-  /** Called with the blocks of the chosen request whenever they are known; null: none is chosen. */
+  /**
+   * Called with the blocks of the chosen request whenever they are known; null if no request is
+   * chosen.
+   */
   onBlocks: (blocks: ReadonlySet<number> | null) => void = () => {};
 
   constructor(server: Server) {
@@ -32,14 +35,14 @@ export class RequestsView {
     });
     this.#list.addEventListener('keydown', (event) => this.#key(event));
     this.#list.addEventListener('focus', () => {
-      // Who clicks has chosen a row already: the list must not scroll away from under the pointer.
+      // A click has already chosen a row, and the list must not scroll away from under the pointer.
       if (this.#list.matches(':focus-visible')) this.#activate(this.#active ?? this.#ids[0] ?? null);
     });
     this.#abort.addEventListener('click', () => void this.#abortChosen());
     this.#forget.addEventListener('click', () => this.choose(null));
   }
 
-  /** Asks for the list, and for what is known of the chosen request. */
+  /** Requests the list, and the details of the chosen request. */
   async refresh(): Promise<void> {
     const match = encodeURIComponent(this.#filter.value.trim());
     const path = `requests?explain=false&limit=${MOST_ROWS}${match && `&match=${match}`}`;
@@ -63,7 +66,7 @@ export class RequestsView {
     await this.#describe();
   }
 
-  /** Shows a request; null: none. */
+  /** Shows a request; null for none. */
   choose(id: string | null): void {
     this.#chosen = id;
     this.#hasEnded = false;
@@ -110,7 +113,7 @@ export class RequestsView {
     this.onBlocks(new Set(facts.blocks));
   }
 
-  /** The last facts stay. Its blocks are no longer its own. */
+  /** The last facts stay visible. Its blocks no longer belong to the request. */
   #sayEnded(id: string): void {
     say('detail-id', id);
     say('detail-explain', 'It has ended.');
@@ -165,7 +168,7 @@ export class RequestsView {
   }
 }
 
-/** An id by the part in which it differs from others: all but eight of its 32 random digits say nothing more. */
+/** A shortened id. All but eight of its 32 random digits tell the reader nothing more. */
 function shortName(id: string): string {
   return id.replace(/^((?:chat)?cmpl-[\da-f]{8})[\da-f]{24}(?=-\d+$)/, '$1…');
 }
@@ -182,7 +185,7 @@ function setText(place: Element, text: string): void {
   if (place.textContent !== text) place.textContent = text;
 }
 
-/** What a request holds in one KV cache group. */
+/** The blocks of a request in one KV cache group. */
 function inGroup({ name, blocks, places }: GroupHolding, group: number): [name: string, value: string] {
   return [`group ${group}, ${name}`, `${grouped(blocks)} in ${grouped(places)} places`];
 }

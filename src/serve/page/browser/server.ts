@@ -1,7 +1,7 @@
-/** Where the key is kept: as long as this tab is open, and for no other. */
+/** The storage name of the key, which is kept for this tab only, as long as it is open. */
 const KEY = 'blockstep-key';
 
-/** The server answered that something cannot be done. Its message is for people. */
+/** An error response of the server. Its message is for people. */
 export class Refusal extends Error {
   readonly status: number;
 
@@ -11,9 +11,12 @@ export class Refusal extends Error {
   }
 }
 
-/** The server that this page came from. Its routes are named relative to the page, so that it may stand anywhere. */
+/**
+ * The server that this page came from. Its routes are named relative to the page, so the page may
+ * have any prefix.
+ */
 export class Server {
-  /** Called when the server wants a key, or another one; with its words. */
+  /** Called with the server's message when the server requires a key, or another key. */
   onKeyNeeded: (why: string) => void = () => {};
 
   get hasKey(): boolean {
@@ -24,7 +27,10 @@ export class Server {
     sessionStorage.setItem(KEY, key);
   }
 
-  /** @throws Refusal, TypeError if the server cannot be reached, what `signal` is aborted with */
+  /**
+   * @throws Refusal, TypeError if the server cannot be reached, or the reason with which `signal`
+   * was aborted
+   */
   async ask(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     const key = sessionStorage.getItem(KEY);
@@ -43,7 +49,7 @@ export class Server {
     return (await (await this.ask(path)).json()) as T;
   }
 
-  /** @param signal ends the request, and what the server does for it */
+  /** @param signal ends the request and the work of the server for it */
   post(path: string, body: object, signal?: AbortSignal): Promise<Response> {
     return this.ask(path, {
       method: 'POST',

@@ -1,17 +1,17 @@
 import { element, say, wordsOf } from './elements.js';
 import type { Server } from './server.js';
 
-/** Characters of an answer that are shown; of a longer one the beginning. */
+/** The number of characters of an answer that are shown, from its beginning. */
 const MOST_SHOWN = 200_000;
 
-/** What an event of a streamed answer has, as far as it is shown. */
+/** The shown fields of an event of a streamed answer. */
 interface Chunk {
   readonly id?: string;
   readonly choices?: readonly { readonly text: string; readonly finish_reason: string | null }[];
   readonly error?: { readonly message: string };
 }
 
-/** The form that starts a request, and the text that it streams. */
+/** The form that starts a request, and the text that the request streams. */
 export class Starter {
   readonly #server: Server;
   readonly #start = element('start', HTMLButtonElement);

@@ -5,7 +5,7 @@ import type { ReferenceRules } from '../rules/rules.js';
 import { Contents } from './contents.js';
 import { EventLog } from './event-log.js';
 import type { Faults } from './faults.js';
-import { type Demand, ReferenceGroup } from './group.js';
+import { type BlockCopy, type Demand, ReferenceGroup } from './group.js';
 import { greatestCommonDivisor, type Hits, Lookup } from './lookup.js';
 import { AlignedMamba, ReferenceMamba } from './mamba.js';
 import { NULL_BLOCK, ReferencePool } from './pool.js';
@@ -113,11 +113,11 @@ export class ReferenceBlocks {
       return sum(needs) + beside <= this.pool.free.length;
     };
     const all = Math.min(request.numTokens, maxModelLen);
-    const whole = { slots: all, tokens: all, covered: total, isCapped: true };
+    const whole = { slots: all, tokens: all, covered: total, local, isCapped: true };
     if (reserve && !fits(whole, spare)) return false;
     const after = total + tokens;
     const slots = Math.min(after + lookahead, maxModelLen);
-    const demand = { slots, tokens: after, covered: local + external, isCapped: false };
+    const demand = { slots, tokens: after, covered: local + external, local, isCapped: false };
     this.drop(request, total);
     if (!fits(demand, spare + reserved)) return false;
     const loads = external > 0 && request.rows.every(({ blocks }) => blocks.length === 0);
@@ -125,14 +125,14 @@ export class ReferenceBlocks {
     if (!fits(demand, sum(uncounted))) return false;
     if (external > 0 || hits.rows.some((row) => row.length > 0)) {
       const rowOf = (group: ReferenceGroup): Row => request.rows[group.index];
-      if (this.#faults.G16) {
-        for (const group of this.groups) group.settle(rowOf(group), hitsOf(group), local, external);
-      } else {
-        const opened = this.groups.filter((group) =>
-          group.hold(rowOf(group), hitsOf(group), local + external),
-        );
-        for (const group of opened) group.load(rowOf(group), local + external, external);
-      }
+      const load = (group: ReferenceGroup) => group.load(rowOf(group), local + external, external);
+      const opened = this.groups.filter((group) => {
+        const isOpened = group.hold(rowOf(group), hitsOf(group), local, local + external);
+        // A free hit of the next group may be among the blocks that are taken now: it then stands in two rows.
+        if (isOpened && !this.#rules.holdsAllHits) load(group);
+        return isOpened;
+      });
+      if (this.#rules.holdsAllHits) for (const group of opened) load(group);
     }
     for (const group of this.groups) group.extend(request.rows[group.index], demand);
     if (publishes) this.publish(request, Math.min(after, request.numTokens));
@@ -142,7 +142,8 @@ export class ReferenceBlocks {
   /** Blocks that a request needs beyond those that it holds, until all of its tokens have one. */
   missing(request: ReferenceRequest): number {
     const all = Math.min(request.numTokens, this.#options.maxModelLen);
-    const whole = { slots: all, tokens: all, covered: request.numComputedTokens, isCapped: true };
+    const covered = request.numComputedTokens;
+    const whole = { slots: all, tokens: all, covered, local: covered, isCapped: true };
     const needs = this.groups.map((group) => group.need(request.rows[group.index], [], whole));
     return sum(needs);
   }
@@ -157,8 +158,9 @@ export class ReferenceBlocks {
   /** Publishes the full blocks of the first `tokens` tokens: as many as fill a block in every group. */
   publish(request: ReferenceRequest, tokens: number): void {
     if (!this.#options.enablePrefixCaching) return;
-    const { alignment } = this.#lookup;
-    const aligned = this.groups.length > 1 ? Math.floor(tokens / alignment) * alignment : tokens;
+    const { alignment, isPartial } = this.#lookup;
+    const aligned =
+      this.groups.length > 1 && !isPartial ? Math.floor(tokens / alignment) * alignment : tokens;
     const matchesBehind = this.#rules.retention !== 'all' && aligned > 0;
     for (const group of this.groups) {
       const row = request.rows[group.index];
@@ -192,12 +194,20 @@ export class ReferenceBlocks {
   #publishTail(request: ReferenceRequest, group: ReferenceGroup, whole: number): void {
     const size = this.#hashBlockSize;
     const hashes = Math.floor(request.numPromptTokens / size);
+    const { isPartial } = this.#lookup;
+    const place = Math.floor((hashes * size) / group.blockSize);
+    const isInside = (hashes * size) % group.blockSize > 0;
+    if (isPartial && isInside && group.spec.mode === 'align' && whole === hashes * size) {
+      const key = { name: request.names[hashes - 1], group: group.index, isTail: true } as const;
+      group.publishTail(request.rows[group.index], key, place);
+    }
     if (!this.#rules.promptTails || !group.isFull || this.groups.length === 1) return;
-    if ((hashes * size) % group.blockSize === 0 || hashes * size > whole) return;
-    const block = request.rows[group.index].blocks[Math.floor((hashes * size) / group.blockSize)];
+    if (!isInside || hashes * size > whole) return;
+    const block = request.rows[group.index].blocks[place];
     const key = { name: request.names[hashes - 1], group: group.index, isTail: true } as const;
     const held = block === undefined ? null : this.pool.keyOf(block);
     // Of a full block vLLM notes it beside the key that it has.
+    if (block !== undefined && isPartial && held && !held.isTail) this.pool.alias(block, key);
     if (block === undefined || (held && (!held.isTail || held.name === key.name))) return;
     this.pool.unpublish([block]);
     this.pool.publish(block, key);
@@ -281,6 +291,13 @@ export class ReferenceBlocks {
     return blocks.length > 0 ? Int32Array.from(blocks) : null;
   }
 
+  /** What is copied before the step computes. Both blocks of a copy are held until now. */
+  drainCopies(): BlockCopy[] {
+    const copies = this.groups.flatMap((group) => group.copies.splice(0));
+    this.pool.release(copies.flatMap(({ from, to }) => [from, to]).reverse());
+    return copies;
+  }
+
   /** Tells of what has happened to the prefix cache. */
   tell(): void {
     this.#log.tell();
@@ -289,6 +306,12 @@ export class ReferenceBlocks {
   /** Tokens of a chunk whose end is a state that is kept. Undefined: any chunk will do. */
   get chunkAlignment(): number | undefined {
     return this.groups.some(({ spec }) => spec.mode === 'align') ? this.#options.blockSize : undefined;
+  }
+
+  /** With the fault `partialHits`: where a chunk ends so that the prompt's last hash is found, if it is inside a block. */
+  tailOf({ numPromptTokens }: ReferenceRequest): number[] {
+    const tail = numPromptTokens - (numPromptTokens % this.#hashBlockSize);
+    return this.#lookup.isPartial && tail < numPromptTokens ? [tail] : [];
   }
 
   get core(): SubjectCore {

@@ -11,10 +11,13 @@ export interface Faults {
   readonly G3: boolean;
   /** A load that fails is computed again from its first failed block, even where the window in front of it was never loaded. */
   readonly G9: boolean;
-  /** Blocks to load into are taken for one group before the hits of the next one are held: a free hit may be among them, and stands in two rows. */
-  readonly G16: boolean;
   /** A hit of chunks that ends in front of the block in which the last chunk begins has no block of the chunk before, in which it ends. */
   readonly G17: boolean;
+  /**
+   * August, mode align, blocks larger than hashes (#45702): hits end inside blocks, and a block of which only a part is a hit is copied. The copies
+   * of a step are made at once and before it computes, though the block to copy may be one that the same step fills, by a copy or by computing.
+   */
+  readonly partialHits: boolean;
 }
 
 /** What is right. */
@@ -23,6 +26,6 @@ export const NO_FAULTS: Faults = {
   G2: false,
   G3: false,
   G9: false,
-  G16: false,
   G17: false,
+  partialHits: false,
 };

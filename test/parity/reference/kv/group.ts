@@ -12,8 +12,16 @@ export interface Demand {
   readonly tokens: number;
   /** Tokens that are there already, by hits and by what a connector brings. */
   readonly covered: number;
+  /** Those of them that are hits. */
+  readonly local: number;
   /** Whether only as many blocks count as the group can hold at once. */
   readonly isCapped: boolean;
+}
+
+/** A block that is copied to another one before a step computes. */
+export interface BlockCopy {
+  readonly from: number;
+  readonly to: number;
 }
 
 /** vLLM's SingleTypeKVCacheManager of one group. Mamba groups have classes of their own. */
@@ -23,6 +31,8 @@ export class ReferenceGroup {
   readonly isFull: boolean;
   /** Blocks that were taken since the last step, where they must be zeroed. */
   fresh: number[] = [];
+  /** What is copied before the present step computes. Either block has one reference more until the step is planned. */
+  copies: BlockCopy[] = [];
 
   constructor(
     readonly index: number,
@@ -69,11 +79,17 @@ export class ReferenceGroup {
   }
 
   /** How many free blocks a row needs. vLLM bounds a place by the cap, and so counts too little behind a long hit. */
-  need({ blocks }: Row, hits: readonly number[], { slots, covered, isCapped }: Demand): number {
+  need({ blocks }: Row, hits: readonly number[], { slots, covered, local, isCapped }: Demand): number {
+    const copied = this.endsInside(hits, local) ? 1 : 0;
     const places = Math.min(Math.ceil(slots / this.blockSize), isCapped ? this.#cap : Infinity);
     if (blocks.length > 0) return Math.max(places - blocks.length, 0);
     const skipped = this.skipBlocks(covered);
-    return Math.max(places - Math.max(skipped, hits.length), 0) + this.numFree(hits.slice(skipped));
+    return Math.max(places - Math.max(skipped, hits.length), 0) + this.numFree(hits.slice(skipped)) + copied;
+  }
+
+  /** Whether only a part of the last of these hits is one. */
+  protected endsInside(hits: readonly number[], local: number): boolean {
+    return hits.length > 0 && local % this.blockSize > 0;
   }
 
   /** Blocks that a load takes beside those of `need`. */
@@ -94,19 +110,15 @@ export class ReferenceGroup {
     this.pool.release(dropped);
   }
 
-  /** Begins a row: with hits, and with blocks for what a connector brings. */
-  settle(row: Row, hits: readonly number[], local: number, external: number): void {
-    if (this.hold(row, hits, local + external)) this.load(row, local + external, external);
-  }
-
   /** Holds the hits of a row that is opened. @returns false if it was opened before */
-  hold(row: Row, hits: readonly number[], total: number): boolean {
+  hold(row: Row, hits: readonly number[], local: number, total: number): boolean {
     if (row.settled !== null || row.blocks.length > 0) return false;
     const skipped = this.skipBlocks(total);
     const kept = hits.slice(skipped);
     this.pool.touch(kept);
     row.blocks.push(...new Array<number>(skipped).fill(NULL_BLOCK), ...kept);
     row.settled = row.blocks.length;
+    if (this.endsInside(kept, local)) row.shared = row.settled = Math.floor(local / this.blockSize);
     return true;
   }
 
@@ -119,7 +131,22 @@ export class ReferenceGroup {
 
   /** Appends blocks until `slots` tokens have places. */
   extend(row: Row, { slots }: Demand): void {
+    if (row.shared !== null) {
+      const [copy] = this.pool.take(1);
+      this.replaceShared(row, copy);
+      this.fresh.push(copy);
+    }
     this.#append(row, slots);
+  }
+
+  /** A block that others find is copied for a row that goes on in it. */
+  protected replaceShared(row: Row, to: number): void {
+    const place = row.shared as number;
+    const from = row.blocks[place];
+    row.blocks[place] = to;
+    row.shared = null;
+    this.pool.touch([to]);
+    this.copies.push({ from, to });
   }
 
   #append({ blocks }: Row, tokens: number): void {
@@ -128,6 +155,9 @@ export class ReferenceGroup {
     const { type } = this.spec;
     if (type === 'full' || (this.rules.zeroesAll && type !== 'mamba')) this.fresh.push(...taken);
   }
+
+  /** A state that is not at the end of a block gets a key. */
+  publishTail(_row: Row, _key: Key, _place: number): void {}
 
   /** A block of this group has got a key. */
   noted(_key: Key): void {}

@@ -36,8 +36,12 @@ export class Lookup {
   readonly #specs: readonly Spec[];
   /** The longest hit of one spec in the present lookup. */
   #longest = 0;
+  /** With the fault `partialHits`: the tokens of each spec's hit in the present lookup. */
+  readonly #ends = new Map<Spec, number>();
   /** Every hit of several groups is a multiple of it. */
   readonly alignment: number;
+  /** With the fault `partialHits`, where it applies: hits are multiples of the tokens that a hash covers. */
+  readonly isPartial: boolean;
 
   constructor(
     groups: readonly ReferenceGroup[],
@@ -52,6 +56,12 @@ export class Lookup {
     this.#numGroups = groups.length;
     const multiple = (a: number, b: number) => (a / greatestCommonDivisor(a, b)) * b;
     this.alignment = groups.map(({ blockSize }) => blockSize).reduce(multiple);
+    const canEndInside = ({ blockSize, isFull, spec }: ReferenceGroup) =>
+      isFull || spec.type === 'mamba' || blockSize === hashBlockSize;
+    const isCoarse = ({ blockSize, spec }: ReferenceGroup) =>
+      spec.mode === 'align' && blockSize > hashBlockSize;
+    this.isPartial =
+      faults.partialHits && groups.length > 1 && groups.every(canEndInside) && groups.some(isCoarse);
     const isEagle = eagleRule(groups, options);
     const specs = new Map<string, ReferenceGroup[]>();
     for (const group of groups) specs.set(group.kind, [...(specs.get(group.kind) ?? []), group]);
@@ -79,7 +89,7 @@ export class Lookup {
     request.junction = this.#longest > tokens ? this.#longest : 0;
     const rows: number[][] = [];
     for (const [{ groups, blockSize }, places] of found) {
-      const isWhole = places.length * blockSize === tokens;
+      const isWhole = (this.isPartial ? Math.ceil(tokens / blockSize) : tokens / blockSize) === places.length;
       if (!isWhole && !this.#faults.G1 && !this.#faults.G2) {
         throw new Error(`${request.id} hits ${tokens} tokens and ${places.length} blocks of ${blockSize}`);
       }
@@ -114,7 +124,8 @@ export class Lookup {
       if (!isStable && !(this.#specs.length === 2 && first.groups[0].isFull)) continue;
       for (const [spec, places] of found) {
         if (!spec.groups[0].isFull || (this.#faults.G2 && spec !== first)) continue;
-        places.length = Math.min(places.length, Math.floor(tokens / spec.blockSize));
+        const whole = tokens / spec.blockSize;
+        places.length = Math.min(places.length, this.isPartial ? Math.ceil(whole) : Math.floor(whole));
       }
       return tokens;
     }
@@ -130,13 +141,20 @@ export class Lookup {
     verified: Set<Spec>,
   ): number {
     const { groups, blockSize } = spec;
-    if (groups[0].isFull && found.has(spec)) return Math.floor(length / blockSize) * blockSize;
+    if (groups[0].isFull && found.has(spec))
+      return this.isPartial
+        ? Math.min(length, this.#ends.get(spec) ?? 0)
+        : Math.floor(length / blockSize) * blockSize;
     // A Mamba group drops no block, so it must not look one block further.
     const drops = spec.isEagle && (this.#faults.G1 || groups[0].spec.type !== 'mamba');
     const isWide = drops && !verified.has(spec);
-    const places = this.#find(spec, request, isWide ? Math.min(length + blockSize, most) : length, isWide);
+    const margin = this.isPartial ? this.#hashBlockSize : blockSize;
+    const until = isWide ? Math.min(length + margin, most) : length;
+    const places = this.isPartial
+      ? this.#findInside(spec, request, until, isWide)
+      : this.#find(spec, request, until, isWide);
     found.set(spec, places);
-    const hit = places.length * blockSize;
+    const hit = this.isPartial ? (this.#ends.get(spec) ?? 0) : places.length * blockSize;
     if (isWide) verified.add(spec);
     else if (hit < length) verified.clear();
     return hit;
@@ -157,8 +175,12 @@ export class Lookup {
   }
 
   /** The blocks of one place, if every group has one. */
-  #at({ groups, blockSize }: Spec, { names }: ReferenceRequest, place: number): Place {
-    const end = ((place + 1) * blockSize) / this.#hashBlockSize;
+  #at(spec: Spec, request: ReferenceRequest, place: number): Place {
+    return this.#endingAt(spec, request, ((place + 1) * spec.blockSize) / this.#hashBlockSize);
+  }
+
+  /** The blocks that end with the last of so many hashes, be they full or not. */
+  #endingAt({ groups }: Spec, { names }: ReferenceRequest, end: number): Place {
     if (end > names.length) return null;
     const blocks = groups.map(({ index }) => this.#pool.find(names[end - 1], index));
     return blocks.every((block) => block !== undefined) ? blocks : null;
@@ -172,15 +194,43 @@ export class Lookup {
     while (!this.#isAligned(spec, places.length)) places.pop();
   }
 
-  #findRun(spec: Spec, request: ReferenceRequest, most: number, isEagle: boolean): Place[] {
+  #findFull(spec: Spec, request: ReferenceRequest, most: number): Place[] {
     const places: Place[] = [];
     while ((places.length + 1) * spec.blockSize <= most) {
       const place = this.#at(spec, request, places.length);
       if (place === null) break;
       places.push(place);
     }
+    return places;
+  }
+
+  #findRun(spec: Spec, request: ReferenceRequest, most: number, isEagle: boolean): Place[] {
+    const places = this.#findFull(spec, request, most);
     if (isEagle) places.pop();
     this.#align(spec, places);
+    return places;
+  }
+
+  /** The longest hit where blocks need not be full: of a state the last one that is there, otherwise full blocks and a part of one more. */
+  #findInside(spec: Spec, request: ReferenceRequest, most: number, isEagle: boolean): Place[] {
+    const size = this.#hashBlockSize;
+    const perBlock = spec.blockSize / size;
+    const isState = spec.groups[0].spec.type === 'mamba';
+    const places = isState ? [] : this.#findFull(spec, request, most);
+    const begin = places.length * perBlock;
+    let hit = places.length * spec.blockSize;
+    const last = Math.min(Math.floor(most / size), isState ? Infinity : begin + perBlock - 1);
+    for (let end = last; end > begin; end--) {
+      const place = this.#endingAt(spec, request, end);
+      if (place === null) continue;
+      while (places.length < Math.ceil(end / perBlock) - 1) places.push(null);
+      places.push(place);
+      hit = end * size;
+      break;
+    }
+    if (isEagle && hit > 0) hit -= size;
+    places.length = Math.ceil(hit / spec.blockSize);
+    this.#ends.set(spec, hit);
     return places;
   }
 

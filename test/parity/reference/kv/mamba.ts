@@ -60,9 +60,10 @@ export class AlignedMamba extends ReferenceMamba {
     return Math.ceil(tokens / this.blockSize) + this.numDrafts;
   }
 
-  protected override needBlocks(row: Row, hits: readonly number[], { tokens }: Demand): number {
-    const missing = this.#places(tokens) - hits.length - row.blocks.length;
-    const taken = row.wasExtended ? 1 : 1 + this.numDrafts;
+  protected override needBlocks(row: Row, hits: readonly number[], { tokens, local }: Demand): number {
+    const copied = this.endsInside(hits, local) || row.shared !== null ? 1 : 0;
+    const missing = Math.max(this.#places(tokens) - hits.length - row.blocks.length, 0) + copied;
+    const taken = (row.wasExtended ? 1 : 1 + this.numDrafts) + copied;
     return (missing > 0 ? taken : 0) + this.numFree(hits);
   }
 
@@ -80,7 +81,7 @@ export class AlignedMamba extends ReferenceMamba {
     const { blocks } = row;
     const [places, before, drafts] = [this.#places(tokens), blocks.length, this.numDrafts];
     // vLLM dies if the drafts have become fewer.
-    if (places <= before) return;
+    if (places <= before && row.shared === null) return;
     if (row.wasExtended) row.last = before - 1 - drafts;
     else if (before > 0) row.last = before - 1;
     const running = places - drafts - 1;
@@ -91,8 +92,34 @@ export class AlignedMamba extends ReferenceMamba {
         blocks[place] = NULL_BLOCK;
       }
     }
-    blocks.push(...this.pool.take(places - blocks.length));
+    const taken = this.pool.take(Math.max(places - blocks.length, 0) + (row.shared === null ? 0 : 1));
+    if (row.shared !== null) this.#copyShared(row, taken.shift() as number);
+    blocks.push(...taken);
     row.wasExtended = true;
+  }
+
+  /** A row that was extended keeps the block, since no row of the device changes behind: the copy gets its keys. */
+  #copyShared(row: Row, to: number): void {
+    if (!row.wasExtended) {
+      this.replaceShared(row, to);
+      return;
+    }
+    const from = row.blocks[row.shared as number];
+    row.shared = null;
+    this.pool.moveKeys(from, to);
+    this.pool.touch([from]);
+    this.copies.push({ from, to });
+    const key = this.pool.keyOf(to);
+    if (key !== null) this.noted(key);
+  }
+
+  /** With the fault `partialHits`: the state behind the prompt's last hash gets a key, where a batch ends just there. */
+  override publishTail(row: Row, key: Key, place: number): void {
+    const block = row.blocks[place] ?? NULL_BLOCK;
+    if (block === NULL_BLOCK) return;
+    this.pool.alias(block, key);
+    this.noted(key);
+    row.shared = row.settled = place;
   }
 
   override drop(row: Row, computed: number): void {

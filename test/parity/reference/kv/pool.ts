@@ -12,9 +12,8 @@ export class ReferencePool {
   /** Free blocks, next to be taken first. */
   readonly free: number[];
   readonly refs: number[];
-  readonly #keys: (Key | null)[];
-  /** Blocks that carry a key, oldest first: a lookup finds the first. */
-  #published: number[] = [];
+  /** Blocks and the keys that they carry, oldest first: a lookup finds the first. */
+  #published: { readonly block: number; readonly key: Key }[] = [];
 
   constructor(
     readonly numBlocks: number,
@@ -23,24 +22,21 @@ export class ReferencePool {
   ) {
     this.free = Array.from({ length: numBlocks - 1 }, (_, i) => i + 1);
     this.refs = new Array<number>(numBlocks).fill(0);
-    this.#keys = new Array<Key | null>(numBlocks).fill(null);
   }
 
   /** Ids of the blocks that carry a key, ascending. */
   published(): number[] {
-    return [...this.#published].sort((a, b) => a - b);
+    return [...new Set(this.#published.map(({ block }) => block))].sort((a, b) => a - b);
   }
 
+  /** The first key of a block. */
   keyOf(block: number): Key | null {
-    return this.#keys[block];
+    return this.#published.find((entry) => entry.block === block)?.key ?? null;
   }
 
   /** The oldest block with a key. */
   find(name: ContentName, group: number): number | undefined {
-    return this.#published.find((block) => {
-      const key = this.#keys[block];
-      return key?.name === name && key.group === group;
-    });
+    return this.#published.find(({ key }) => key.name === name && key.group === group)?.block;
   }
 
   /** Whether nobody holds a block, so that touching it takes it from the free ones. */
@@ -68,9 +64,21 @@ export class ReferencePool {
   }
 
   publish(block: number, key: Key): void {
-    if (this.#keys[block] !== null) throw new Error(`block ${block} is published already`);
-    this.#keys[block] = key;
-    this.#published.push(block);
+    if (this.keyOf(block) !== null) throw new Error(`block ${block} is published already`);
+    this.#published.push({ block, key });
+  }
+
+  /** One more key for a block, unless it has that one. */
+  alias(block: number, key: Key): void {
+    const has = this.#published.some((entry) => entry.block === block && entry.key.name === key.name);
+    if (!has) this.#published.push({ block, key });
+  }
+
+  /** Gives the keys of a block to another one, which has none. */
+  moveKeys(from: number, to: number): void {
+    const moved = this.#published.filter(({ block }) => block === from);
+    this.#published = this.#published.filter(({ block }) => block !== from);
+    for (const { key } of moved) this.#published.push({ block: to, key });
   }
 
   /** Takes keys away; who holds the blocks keeps them. */
@@ -79,17 +87,16 @@ export class ReferencePool {
   }
 
   #forget(block: number): void {
-    const key = this.#keys[block];
-    if (key === null) return;
-    this.#keys[block] = null;
-    this.#published.splice(this.#published.indexOf(block), 1);
-    if (!key.isTail) this.log.removed(key);
+    const forgotten = this.#published.filter((entry) => entry.block === block);
+    if (forgotten.length === 0) return;
+    this.#published = this.#published.filter((entry) => entry.block !== block);
+    for (const { key } of forgotten) if (!key.isTail) this.log.removed(key);
   }
 
   /** Gives blocks back, the last one first. With `unhashedFirst` those without a key are put before all others, as one piece. */
   release(blocks: readonly number[]): void {
     const gone = [...blocks].reverse().filter((block) => block !== NULL_BLOCK && --this.refs[block] === 0);
-    const isFirst = (block: number) => this.freeOrder === 'unhashedFirst' && this.#keys[block] === null;
+    const isFirst = (block: number) => this.freeOrder === 'unhashedFirst' && this.keyOf(block) === null;
     this.free.unshift(...gone.filter(isFirst));
     this.free.push(...gone.filter((block) => !isFirst(block)));
   }
@@ -98,7 +105,6 @@ export class ReferencePool {
   reset(): boolean {
     if (this.free.length !== this.numBlocks - 1) return false;
     this.#published = [];
-    this.#keys.fill(null);
     this.log.cleared();
     return true;
   }

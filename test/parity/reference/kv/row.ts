@@ -8,9 +8,11 @@ export interface Row {
   wasExtended: boolean;
   /** Mamba, mode align: the place of the state before the running one. */
   last: number | null;
+  /** With the fault `partialHits`: the place of a block that is copied before it is written again. */
+  shared: number | null;
 }
 
 /** A row without places. */
 export function emptyRow(): Row {
-  return { blocks: [], settled: null, wasExtended: false, last: null };
+  return { blocks: [], settled: null, wasExtended: false, last: null, shared: null };
 }

@@ -35,6 +35,8 @@ const FOUND = [
   [DEEP, 'single', 7082],
   // A request is preempted when outputs that a reset dropped are still in flight.
   [DEEP, 'august', 7106],
+  // A window let a block go into which a step in flight had loaded, and another load took it.
+  [GROUPS, 'single', 823],
 ] as const;
 
 /** Faults that the scheduler has too without its deviations. */

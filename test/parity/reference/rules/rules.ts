@@ -12,6 +12,8 @@ export interface ReferenceRules extends Required<SubjectRules> {
   zeroesUnloaded: boolean;
   /** Nothing is loaded into a group that needs none of the loaded tokens, be they less than a block. */
   loadsNeeded: boolean;
+  /** The hits of all groups are held before blocks are taken to load into, so that no hit is among these (#33775). */
+  holdsAllHits: boolean;
   /** Chunks of a prompt end where blocks do, wherever they begin, and where the prompt parts from another one. */
   alignsEnds: boolean;
   /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
@@ -39,6 +41,7 @@ const MAY: ReferenceRules = {
   zeroesAll: false,
   zeroesUnloaded: false,
   loadsNeeded: false,
+  holdsAllHits: false,
   alignsEnds: false,
   resetsByTokens: false,
 };
@@ -64,6 +67,7 @@ const AUGUST: ReferenceRules = {
   zeroesAll: true,
   zeroesUnloaded: true,
   loadsNeeded: true,
+  holdsAllHits: true,
   alignsEnds: true,
   resetsByTokens: true,
 };

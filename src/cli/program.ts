@@ -1,9 +1,8 @@
 // The command line as a whole: adds the commands, reads the arguments, reports errors.
 import { createRequire } from 'node:module';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, type Option } from 'commander';
 import { BlockstepError, type ErrorCode } from '../base/errors.js';
 import { packageRoot } from '../core/package-root.js';
-import { optionDescription, optionTerm } from './terminal/help.js';
 import { ExitCode, type Invocation, type Io, type Job } from './terminal/io.js';
 
 const { version } = createRequire(import.meta.url)(`${packageRoot()}/package.json`) as { version: string };
@@ -112,4 +111,35 @@ async function prepare(args: readonly string[], io: Io): Promise<Job> {
 function report(error: unknown, { stderr }: Io): void {
   if (error instanceof BlockstepError) stderr.write(`${error.code}: ${error.message}\n`);
   else stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+}
+
+/**
+ * The form of an option in `--help`. An option that is on by default has one line for both of its
+ * forms (`--[no-]name`). An option with two names is shown by our name, not by vLLM's.
+ */
+function optionTerm(option: Option): string {
+  if (option.long === '--help') return option.flags;
+  const value = /[<[].*$/.exec(option.flags)?.[0] ?? '';
+  const name = option.isBoolean() && option.defaultValue === true ? `--[no-]${option.name()}` : option.long;
+  return `${name} ${value}`.trim();
+}
+
+/** The description of an option, with its choices and its default. */
+function optionDescription({
+  description,
+  argChoices,
+  defaultValue,
+  defaultValueDescription,
+}: Option): string {
+  const notes: string[] = [];
+  if (argChoices !== undefined) notes.push(argChoices.join(', '));
+  if (defaultValue === true) notes.push('default: on');
+  else if (defaultValue !== undefined && defaultValue !== false)
+    notes.push(`default: ${defaultValueDescription ?? written(defaultValue)}`);
+  return notes.length === 0 ? description : `${description} (${notes.join('; ')})`;
+}
+
+/** A default in the form that a user would type: numbers from 1e9 on with an exponent. */
+function written(value: unknown): string {
+  return typeof value === 'number' && value >= 1e9 ? value.toExponential().replace('+', '') : String(value);
 }

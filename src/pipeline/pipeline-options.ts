@@ -8,9 +8,8 @@ import {
   type StageConfig,
   type StageOptions,
 } from './stage/stage-options.js';
-import { checkTransport } from './transport/check-transport.js';
 import { MemoryTransport } from './transport/memory-transport.js';
-import type { Transport } from './transport/transport.js';
+import { checkTransport, type Transport } from './transport/transport.js';
 
 /** A stage that another process serves (`StageServer`). */
 export interface RemoteStage {

@@ -4,8 +4,7 @@ import { checkNames, knownNames } from '../base/known-names.js';
 import { Stage, type StageStats } from './stage/stage.js';
 import { parseStageOptions, type StageOptions } from './stage/stage-options.js';
 import { Ticker } from './time/ticker.js';
-import { checkTransport } from './transport/check-transport.js';
-import type { Transport } from './transport/transport.js';
+import { checkTransport, type Transport } from './transport/transport.js';
 
 /** Options of a `StageServer`. */
 export interface StageServerOptions {

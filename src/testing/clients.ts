@@ -1,8 +1,9 @@
 import { mix } from '../base/random.js';
+import { Engine } from '../engine/engine.js';
 import type { RequestStream } from '../engine/streams/request-stream.js';
-import { expectedTexts, type Inquiry } from './expected-texts.js';
+import { ReferenceExecutor } from '../executors/reference/reference-executor.js';
 import { mayFail, type Scene } from './scene.js';
-import type { Station, Surroundings } from './station.js';
+import { BLOCK_SIZE, MAX_MODEL_LEN, type Station, type Surroundings, TEXT_SEED } from './station.js';
 import { Trouble } from './watch/trouble.js';
 
 /** Number of common beginnings of prompts. */
@@ -167,4 +168,30 @@ export class Clients {
       visit.error = error instanceof Error ? error.message : String(error);
     }
   }
+}
+
+/** The request of a client. */
+interface Inquiry {
+  readonly prompt: Int32Array;
+  /** Tokens of each answer. */
+  readonly maxTokens: number;
+  /** For a session: the chunks behind the prompt. */
+  readonly chunks: readonly Int32Array[];
+}
+
+/**
+ * The answers of an engine without a connector, with room for all requests. Texts are the same with
+ * KV cache groups and without.
+ */
+async function expectedTexts(inquiries: readonly Inquiry[]): Promise<Int32Array[]> {
+  const sizes = { numBlocks: 4096, blockSize: BLOCK_SIZE, maxNumSeqs: 128, maxModelLen: MAX_MODEL_LEN };
+  using engine = new Engine({ ...sizes, executor: new ReferenceExecutor({ ...sizes, seed: TEXT_SEED }) });
+  const streams = inquiries.map(({ prompt, maxTokens, chunks }) => {
+    const stream = engine.submit({ prompt, maxTokens, resumable: chunks.length > 0 });
+    for (const chunk of chunks) stream.addChunk({ prompt: chunk });
+    if (chunks.length > 0) stream.endInput();
+    return stream.result();
+  });
+  while (engine.hasWork()) engine.step();
+  return (await Promise.all(streams)).map(({ tokens }) => tokens);
 }

@@ -456,7 +456,7 @@ describe('F36 a request that is handed over', () => {
 });
 
 describe('F26 an engine that is disposed', () => {
-  // Pinned by: `sayFarewell` (farewell.ts).
+  // Pinned by: `sayFarewell` (shutdown.ts).
   it.each([1, 2] as const)(
     'depth %i: tells the connector of each end, once, and the workers what it says to that',
     async (pipelineDepth) => {

@@ -1,3 +1,4 @@
+import { badArg, isObject } from '../../base/checks.js';
 import type { PipelineMessage } from './messages.js';
 
 /** A party's callbacks for incoming messages. Neither method may throw. */
@@ -47,4 +48,12 @@ export interface Transport {
 /** The name under which a stage joins. */
 export function stageParty(name: string): string {
   return `stage/${name}`;
+}
+
+/** Checks that a value can be a transport. @throws ERR_BLOCKSTEP_BAD_ARG */
+export function checkTransport(value: unknown): Transport {
+  const transport = value as Transport;
+  if (isObject(value) && typeof transport.join === 'function' && typeof transport.isLocal === 'boolean')
+    return transport;
+  throw badArg('transport', value, 'a transport: an object with a function join, and isLocal');
 }

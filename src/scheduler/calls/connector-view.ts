@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
+import { parseInt32Array } from '../../base/arrays.js';
 import { badArg } from '../../base/checks.js';
 import { badArgument, checkInteger, show } from '../../base/errors.js';
 import { BLOCK_HASH } from '../../core/native/block-hash.js';
 import { rowsOf } from '../../core/rows.js';
+import type { BlockPins } from '../connector/connector.js';
 import { type KvExtent, kvExtent } from '../connector/kv-extent.js';
 import type { BlockLists, ConnectorPlan, KvView } from '../connector/kv-view.js';
 import {
@@ -194,4 +196,25 @@ function parseOwnUse(handle: unknown, kind: unknown, owner: unknown): BlockUse {
   if (use.kind === 'load') throw badArgument('kind', show(kind), "'store' or 'lease'");
   if (isPeer(use.owner, undefined)) throw badArgument('owner', show(owner), "no name like 'child C rank R'");
   return use;
+}
+
+/**
+ * The `BlockPins` of a connector that protects blocks by pins.
+ * @param owner the scheduler that the pins belong to
+ */
+export function makePins(owner: ViewOwner): BlockPins {
+  const { state, gate, log } = owner;
+  const { native } = state.core;
+  const change = (blocks: unknown, by: 1 | -1): void => {
+    gate.checkUsable();
+    const ids = parseInt32Array('blocks', blocks);
+    if (by > 0) native.pin(ids);
+    else native.unpin(ids);
+    state.pins.change(ids, by);
+    state.blocksMoved = true;
+    log?.pins(by > 0, ids);
+    // Between two public calls nothing else writes the command to the log.
+    if (!gate.isBusy) gate.change(() => owner.flushLog());
+  };
+  return { pin: (ids) => change(ids, 1), unpin: (ids) => change(ids, -1) };
 }

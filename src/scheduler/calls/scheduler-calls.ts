@@ -13,8 +13,7 @@ import { mayRepeat, Repeat } from '../steady/repeat.js';
 import { Steady } from '../steady/steady.js';
 import { Aborts } from './aborts.js';
 import { CallGate } from './call-gate.js';
-import { makePins } from './connector-pins.js';
-import { ConnectorView } from './connector-view.js';
+import { ConnectorView, makePins } from './connector-view.js';
 
 /**
  * The frame of every public call of a scheduler: it passes the gate, reads the clock once, and is

@@ -1,15 +1,19 @@
 // Reads records of a log back, and refuses malformed records.
 import { parseUint8Array } from '../../base/arrays.js';
-import { isObject } from '../../base/checks.js';
+import { isCount, isList, isObject } from '../../base/checks.js';
 import { BlockstepError, show } from '../../base/errors.js';
-import type { ConnectorAnswer } from '../connector/connector-answers.js';
-import type { ParsedOutput } from '../connector/connector-output.js';
+import { type ConnectorAnswer, isConnectorQuestion, isGoodAnswer } from '../connector/connector-answers.js';
+import {
+  isParsedInvalid,
+  isParsedReport,
+  type ParsedOutput,
+  TRANSFER_LISTS,
+} from '../connector/connector-output.js';
 import { type GrammarAnswer, GrammarQuestion } from '../request/grammar.js';
 import type { BlockUse } from '../request/outstanding.js';
 import type { ParsedRequest } from '../request/request.js';
 import type { ChunkInput } from '../request/session.js';
 import { LOG_MAGIC, LOG_VERSION, type LogHeader, padding, RecordKind } from './log.js';
-import { isConnectorAnswer, isParsedOutput, type JsonCheck } from './log-json.js';
 
 /** A request as recorded in a log, without its grammar. */
 export type LoggedRequest = Omit<ParsedRequest, 'grammar' | 'grammarCalls'>;
@@ -292,4 +296,31 @@ class Payload {
 
 function badLog(at: number, found: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `not a blockstep log: found ${found} at byte ${at}`);
+}
+
+/**
+ * Checks the JSON of a record in a log. Whether the content fits the scheduler is only decided
+ * during the replay.
+ */
+type JsonCheck<T> = (value: unknown) => value is T;
+
+/** Whether JSON is a record of a connector's answer. */
+function isConnectorAnswer(value: unknown): value is ConnectorAnswer {
+  if (!isObject(value) || !isCount(value['handle'])) return false;
+  const { question, answer } = value;
+  if (!isConnectorQuestion(question)) return false;
+  // The record does not say how many children the connector has, so any count names a child.
+  return answer === 'failed' || isGoodAnswer(question, answer, isCount);
+}
+
+/** Whether JSON is a record of the reports of workers. */
+function isParsedOutput(value: unknown): value is ParsedOutput {
+  if (!isObject(value)) return false;
+  // Older logs have no list of lost blocks.
+  const { invalidBlocks, lostBlocks = [] } = value;
+  return (
+    TRANSFER_LISTS.every((name) => isList(value[name], isParsedReport)) &&
+    isList(invalidBlocks, isParsedInvalid) &&
+    isList(lostBlocks, isCount)
+  );
 }

@@ -2,13 +2,20 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Frame } from '../../core/core.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
-import { constrainedEntries } from './constrained-entries.js';
-import { EntryKind } from './entry-kind.js';
 import { planFacts } from './plan-facts.js';
 import { type PlanGroup, planGroups, removeGroupEntry } from './plan-group.js';
 import type { SyncLoad } from './sync-load.js';
 
-export { EntryKind };
+/** How an entry came into a plan: running already, newly admitted, or admitted again after a preemption. */
+export const EntryKind = {
+  /** The request was running when the step was planned. */
+  running: 0,
+  /** The request was admitted for the first time, or for the next chunk of its session. */
+  new: 1,
+  /** The request was admitted again after a preemption. */
+  resumed: 2,
+} as const;
+export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
 
 /** Step number of "never scheduled". It is not -1, the number before the first step. */
 export const NEVER = -2;
@@ -232,7 +239,14 @@ export class Plan {
    * included. Allocates.
    */
   bitmaskEntries(): number[] {
-    return constrainedEntries(this, this.#skipsEnded);
+    const entries: number[] = [];
+    for (let i = 0; i < this.numRequests; i++) {
+      const { grammar, isFinished, outstanding } = this.requests[i];
+      if (grammar === null || this.maxOutputTokens[i] === 0) continue;
+      const isSent = outstanding !== null && outstanding.size > 0;
+      if (!isFinished || (isSent && !this.#skipsEnded)) entries.push(i);
+    }
+    return entries;
   }
 
   /**

@@ -10,10 +10,10 @@ import type { LogSink, SchedulerOptions } from '../options/options.js';
 import { resolveOptions } from '../options/resolve-options.js';
 import { optionsAgain } from '../options/single-rules.js';
 import type { Plan } from '../plan/plan.js';
+import type { Grammar } from '../request/grammar.js';
 import { Scheduler } from '../scheduler.js';
 import { RecordedAnswers, type RecordedCall, recordedCalls } from './recorded-answers.js';
 import { recordedConnector } from './recorded-connector.js';
-import { recordedGrammar } from './recorded-grammars.js';
 
 /**
  * Applies the recorded commands of a log to a fresh native core.
@@ -233,4 +233,23 @@ function requirePlan(plan: Plan | undefined): Plan {
 
 function badLog(problem: string): BlockstepError {
   return new BlockstepError('ERR_BLOCKSTEP_BAD_LOG', `the log ${problem}`);
+}
+
+/**
+ * A grammar that gives its recorded answers.
+ * @param handleOf the handle of its request, known by the time of the first question
+ */
+function recordedGrammar(answers: RecordedAnswers, handleOf: () => number): Grammar {
+  const ask = (question: 'ready' | 'acceptTokens' | 'validateTokens'): number => {
+    const answer = answers.next(handleOf(), question);
+    if (typeof answer !== 'number') return 0;
+    if (answer < 0) throw new Error('as recorded');
+    return answer;
+  };
+  return {
+    // The answer that a grammar is not ready yet is not recorded.
+    ready: () => answers.isNext(handleOf(), 'ready') && ask('ready') === 1,
+    acceptTokens: () => ask('acceptTokens') === 1,
+    validateTokens: () => ask('validateTokens'),
+  };
 }

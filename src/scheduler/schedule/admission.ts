@@ -14,7 +14,7 @@ export interface Prefix {
   /** The request has no computed tokens, so prefix cache and connector were asked. */
   readonly fresh: boolean;
   /**
-   * Leading blocks found in the prefix cache, counted in blocks of one block hash (`hashedTokens`).
+   * Leading blocks found in the prefix cache, counted in blocks of one block hash (`hashBlockSize`).
    */
   readonly numHits: number;
   /** Blocks that the request already holds. */

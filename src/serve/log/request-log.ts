@@ -1,11 +1,11 @@
-import type { ServerResponse } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { RequestResult } from '../../engine/outputs/outputs.js';
 import { type ApiError, toApiError } from '../api/api-error.js';
 import type { Generation } from '../reply/generation.js';
 import { decode } from '../text/detokenizer.js';
 import type { Vocabulary } from '../text/vocabulary.js';
-import { requestIdOf } from './request-id.js';
 
 /** The outcome of a request, besides its status. */
 interface Outcome {
@@ -159,4 +159,17 @@ function textsOf(body: unknown, results: readonly RequestResult[], vocabulary: V
 /** Milliseconds, rounded to hundredths. */
 function rounded(ms: number): number {
   return Math.round(ms * 100) / 100;
+}
+
+/** One to 128 printable ASCII characters. */
+const GOOD = /^[\x20-\x7e]{1,128}$/;
+
+/**
+ * The id of an HTTP request, for the log and the `x-request-id` header of the response. The client
+ * or a proxy may provide the id; otherwise it is new. The engine's ids are separate, since two
+ * clients may send the same id.
+ */
+function requestIdOf({ headers }: IncomingMessage): string {
+  const given = headers['x-request-id'];
+  return typeof given === 'string' && GOOD.test(given) ? given : randomUUID();
 }

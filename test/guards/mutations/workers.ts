@@ -119,7 +119,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     failure: 'F26',
-    file: 'src/engine/loop/farewell.ts',
+    file: 'src/engine/loop/shutdown.ts',
     find: '    workers.begin(plan, true);\n    workers.collect();\n',
     replace: '',
     test: contract,

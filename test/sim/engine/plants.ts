@@ -314,7 +314,7 @@ export const ENGINE_PLANTS: readonly Plant[] = [
   {
     name: 'farewell',
     why: 'workers of an engine that is disposed do not hear what becomes of the steps in flight',
-    file: 'src/engine/loop/farewell.ts',
+    file: 'src/engine/loop/shutdown.ts',
     text: '      else workers?.end(plan);\n',
     replacement: '',
   },

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { availableParallelism, freemem } from 'node:os';
 import { basename } from 'node:path';
-import { BlockstepError, describeError } from '../../../base/errors.js';
+import { BlockstepError, badArgument, describeError } from '../../../base/errors.js';
 import type { SamplingParams } from '../../../engine/executor/sampling-params.js';
 import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
 import { readLoras } from '../../../executors/llama-cpp/gguf/lora-file.js';
@@ -21,9 +21,7 @@ import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/model/loaded-mod
 import type { ModelOptions } from '../../../serve/model/model-options.js';
 import type { Io } from '../../terminal/io.js';
 import { embeddingExecutor } from './embedding-executor.js';
-import { freeDeviceMemory, freeHostMemory } from './free-memory.js';
 import { Loading } from './loading.js';
-import { checkForModel } from './model-checks.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
 
@@ -278,3 +276,53 @@ function describePool(card: ModelCard, flags: ModelFlags, sizes: Sizes, cachesPr
     `prefix cache ${cachesPrefixes ? 'on' : 'off'}.`,
   ].join('; ');
 }
+
+/**
+ * Default fraction of the free memory for a model. The estimate of its needs may be slightly too
+ * low.
+ */
+const SHARE = 0.9;
+
+/** Bytes of memory for a model on this machine, or in this container. */
+function freeHostMemory(): number {
+  // Node 20.13 and newer know the available memory, including a container's limit.
+  const { availableMemory } = process as { availableMemory?: () => number };
+  return SHARE * (availableMemory?.() ?? freemem());
+}
+
+/**
+ * Bytes of memory for a model on GPUs.
+ * @param devices with their free bytes before anything was loaded
+ */
+function freeDeviceMemory(devices: readonly { readonly freeBytes: number }[]): number {
+  return SHARE * devices.reduce((sum, { freeBytes }) => sum + freeBytes, 0);
+}
+
+/** Sequences of llama.cpp's cache. A request needs one, or two with a sliding window. */
+const MOST_SEQUENCES = 256;
+
+/**
+ * Refuses options that the model's file rules out, because loading may take minutes. The executor
+ * checks its options again.
+ * @param given scheduler options from the command line
+ * @throws ERR_BLOCKSTEP_BAD_ARG
+ */
+function checkForModel(
+  { window, stateNumbers }: ModelCard,
+  { variant, gpuLayers }: ModelFlags,
+  given: Partial<SchedulerOptions>,
+): void {
+  const { maxNumSeqs = 1, numSpeculativeTokens = 0, enablePrefixCaching = false } = given;
+  const hasStates = stateNumbers > 0;
+  const most = window > 0 && !hasStates ? MOST_SEQUENCES / 2 : MOST_SEQUENCES;
+  if (maxNumSeqs > most)
+    throw badArgument('--max-num-seqs', String(maxNumSeqs), `at most ${most} with such a model`);
+  if (numSpeculativeTokens > 0 && hasStates)
+    throw badArgument('--num-speculative-tokens', String(numSpeculativeTokens), `0, ${STATES}`);
+  if (enablePrefixCaching && hasStates)
+    throw badArgument('--enable-prefix-caching', 'true', `absent, ${STATES}`);
+  if (variant === 'cpu' && (gpuLayers ?? 0) > 0)
+    throw badArgument('--gpu-layers', String(gpuLayers), 'absent or 0 with --variant cpu');
+}
+
+const STATES = 'since the model has states, which cannot go back';

@@ -1,7 +1,6 @@
 import { closeSync, fstatSync, openSync } from 'node:fs';
 import { badModel } from './bad-model.js';
 import { CutOff, FileBytes } from './file-bytes.js';
-import { partPaths } from './part-paths.js';
 import { type TensorType, tensorType } from './tensor-types.js';
 
 const VERSIONS = [2, 3];
@@ -215,4 +214,30 @@ function readTensor(path: string, bytes: FileBytes): GgufTensor {
 
 function shortened(name: string): string {
   return JSON.stringify(name.slice(0, 60));
+}
+
+/** The file name of a part, as llama.cpp expects it. */
+const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
+
+/**
+ * The paths of all parts of a model, from the path of the first part.
+ * @param count the number of parts by the file (`split.count`): absent or 1 for a model of one file
+ * @throws ERR_BLOCKSTEP_BAD_MODEL if the path is that of another part, or does not lead to the
+ * other parts
+ */
+function partPaths(path: string, count: unknown): readonly string[] {
+  if (typeof count !== 'number' || count <= 1) return [path];
+  const [, prefix, number, of] = PART.exec(path) ?? [];
+  if (prefix === undefined || Number(of) !== count)
+    throw badModel(path, `is one of ${count} parts, and is not named NAME-00001-of-${digits(count)}.gguf`);
+  if (Number(number) !== 1)
+    throw badModel(
+      path,
+      `is part ${Number(number)} of ${count}; the first one is to be named, beside the others`,
+    );
+  return Array.from({ length: count }, (_, i) => `${prefix}-${digits(i + 1)}-of-${digits(count)}.gguf`);
+}
+
+function digits(number: number): string {
+  return String(number).padStart(5, '0');
 }

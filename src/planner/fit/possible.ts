@@ -1,3 +1,4 @@
+// Refuses logs whose steps are faster than the GPU's memory allows.
 import { BlockstepError } from '../../base/errors.js';
 import type { Physics } from '../model/physics.js';
 import type { LoggedStep } from './iteration-log.js';

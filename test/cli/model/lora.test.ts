@@ -1,3 +1,4 @@
+// LoRA adapters over HTTP, chosen by the name of the model.
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { writeRandomLora } from '../../support/gguf/random-lora.js';

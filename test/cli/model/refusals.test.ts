@@ -83,7 +83,7 @@ describe('blockstep serve --model', () => {
     for (const [path, message] of [
       [`${file}x`, / does not exist$/m],
       [cut, / is cut off or damaged: its weights end at byte \d+, and the file has 500000 bytes; /],
-      [import.meta.filename, / is not a GGUF file: it begins with "impo", not "GGUF"$/m],
+      [import.meta.filename, / is not a GGUF file: it begins with "\/\/ R", not "GGUF"$/m],
     ] as const) {
       const { code, stderr } = await run(['serve', '--model', path]);
       expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);

@@ -1,3 +1,4 @@
+// LoRA adapters: the texts of a model with the adapter merged into its weights.
 import { afterAll, describe, expect, it } from 'vitest';
 import { Engine } from '../../../src/engine/engine.js';
 import { LlamaExecutor } from '../../../src/executors/llama-cpp/llama-executor.js';

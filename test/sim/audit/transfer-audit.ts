@@ -339,7 +339,8 @@ export class TransferAudit {
       const { blocks: own, kept } = this.#turns.of(account.handle);
       const blocks = account.waitsForLoad ? account.loadBlocks : [...own, ...kept.keys()];
       if (account.loadChild !== child) isForeign ||= account.waitsForLoad && blocks.includes(block);
-      else if (holds(account, blocks)) this.#markFailed(account);
+      // Who waits no more went on without that load, and may hold the same blocks again.
+      else if (holds(account, blocks)) this.#markFailed(account, account.waitsForLoad);
     }
     for (const load of this.#readersOf(handle)) {
       const { account, blocks, admission, turns } = load;

@@ -13,6 +13,7 @@ import {
   type LlamaModel,
   openLlamaModel,
 } from '../../../executors/llama-cpp/index.js';
+import { NO_CONTEXT_SHIFT } from '../../../executors/llama-cpp/llama-options.js';
 import { counted, grouped } from '../../../report/markup/figures.js';
 import type { SchedulerOptions } from '../../../scheduler/options/options.js';
 import { reasoningParserOf, toolCallParserOf } from '../../../serve/answers/parsers.js';
@@ -308,10 +309,11 @@ const MOST_SEQUENCES = 256;
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 function checkForModel(
-  { window, stateNumbers }: ModelCard,
-  { variant, gpuLayers }: ModelFlags,
+  { window, stateNumbers, generates, pooling }: ModelCard,
+  { variant, gpuLayers, lora, contextShift }: ModelFlags,
   given: Partial<SchedulerOptions>,
 ): void {
+  if (contextShift) throw badArgument('--context-shift', 'true', `absent: ${NO_CONTEXT_SHIFT}`);
   const { maxNumSeqs = 1, numSpeculativeTokens = 0, enablePrefixCaching = false } = given;
   const hasStates = stateNumbers > 0;
   const most = window > 0 && !hasStates ? MOST_SEQUENCES / 2 : MOST_SEQUENCES;
@@ -323,6 +325,10 @@ function checkForModel(
     throw badArgument('--enable-prefix-caching', 'true', `absent, ${STATES}`);
   if (variant === 'cpu' && (gpuLayers ?? 0) > 0)
     throw badArgument('--gpu-layers', String(gpuLayers), 'absent or 0 with --variant cpu');
+  if (lora !== undefined && (!generates || (pooling ?? 'none') !== 'none')) {
+    const names = Object.keys(lora).join(', ');
+    throw badArgument('--lora', names, 'absent with a model that generates no text');
+  }
 }
 
 const STATES = 'since the model has states, which cannot go back';

@@ -233,7 +233,7 @@ function partPaths(path: string, count: unknown): readonly string[] {
   if (Number(number) !== 1)
     throw badModel(
       path,
-      `is part ${Number(number)} of ${count}; the first one is to be named, beside the others`,
+      `is part ${Number(number)} of ${count}; name the first part, with the others beside it`,
     );
   return Array.from({ length: count }, (_, i) => `${prefix}-${digits(i + 1)}-of-${digits(count)}.gguf`);
 }

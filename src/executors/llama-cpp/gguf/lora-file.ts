@@ -1,3 +1,4 @@
+// The header of a LoRA adapter's file, and whether the adapter fits the model.
 import { BlockstepError, messageOf } from '../../../base/errors.js';
 import type { GgufFile, GgufTensor } from './gguf-file.js';
 import { readGguf } from './gguf-file.js';

@@ -1,3 +1,4 @@
+// The checks of a LoRA adapter's file before llama.cpp reads it.
 import { describe, expect, it } from 'vitest';
 import { type GgufFile as GgufModel, readGguf } from '../../../../src/executors/llama-cpp/gguf/gguf-file.js';
 import { readLora } from '../../../../src/executors/llama-cpp/gguf/lora-file.js';

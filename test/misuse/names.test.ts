@@ -161,7 +161,7 @@ describe('names that people know from elsewhere', () => {
     ['scheduling_policy', 'policy'],
     ['async_scheduling', 'pipelineDepth 2'],
     ['kv_load_failure_policy', 'loadFailurePolicy'],
-    ['gpu_memory_utilization', 'numBlocks says'],
+    ['gpu_memory_utilization', 'numBlocks sets'],
     ['executor', 'an option of an Engine'],
     ['stallSteps', 'an option of an Engine'],
   ])('in the options of a Scheduler: %s', (name, word) => {

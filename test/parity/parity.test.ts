@@ -14,7 +14,7 @@ const STATES_ALONE = 'h_mla_alone_cut';
 
 describe('the scheduler decides what vLLM decides', () => {
   it('has its fixtures', () => {
-    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 34, 8]);
+    expect([fixtureNames.length, groupFixtureNames.length, faultFixtureNames.length]).toEqual([45, 34, 9]);
   });
 
   it.each([...fixtureNames, ...groupFixtureNames])('%s', (name) => {

@@ -117,7 +117,7 @@ describe('what no route is asked for', () => {
       { body: '{"prompt": "a", "__proto__": {"n": 5}}' },
       400,
       'unknown_parameter',
-      /^"__proto__" is no parameter/,
+      /^"__proto__" is not a parameter/,
     ],
     ['null', '/v1/completions', { body: '{"prompt": null}' }, 400, 'invalid_value', /got null$/],
     ['no prompt', '/v1/completions', { body: '{}' }, 400, 'invalid_value', /got nothing$/],

@@ -89,15 +89,15 @@ const WRONG_ROWS: Record<string, [answer: (plan: ExecutorPlan) => unknown, messa
       counts: Int32Array.of(3, 1),
       tokens: Int32Array.of(1, 2, 3, ...answerOf(plan).tokens.slice(1)),
     }),
-    /brought 3 tokens, at most 1 were expected/,
+    /returned 3 tokens, at most 1 were expected/,
   ],
   'a negative token': [
     (plan) => ({ ...answerOf(plan), tokens: Int32Array.of(-5, answerOf(plan).tokens[1]) }),
-    /brought the token -5/,
+    /returned the token -5/,
   ],
   'the largest integer': [
     (plan) => ({ ...answerOf(plan), tokens: Int32Array.of(2 ** 31 - 1, answerOf(plan).tokens[1]) }),
-    /brought the token 2147483647/,
+    /returned the token 2147483647/,
   ],
 };
 

@@ -13,7 +13,7 @@ describe('explain, with KV cache groups', () => {
     bench.engine.step();
     expect(bench.engine.explain('a')).toContain('; holds blocks (full: 2, sliding 6: 2)');
     bench.steps();
-    expect(bench.engine.explain('a')).toMatch(/is not known/);
+    expect(bench.engine.explain('a')).toMatch(/is unknown/);
     bench.submit({ id: 'b', prompt: prompt(22, 1), maxTokens: 30 });
     for (let i = 0; i < 5; i++) bench.engine.step();
     // Behind 23 tokens the window still sees 5 of them, which are in the last two blocks.

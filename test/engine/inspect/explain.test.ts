@@ -261,7 +261,7 @@ describe('explain', () => {
     expect(bench.engine.explain('c')).toMatch(/no step will be made; the engine is broken/);
     bench.engine.dispose();
     expect(bench.engine.explain('c')).toMatch(/no step will be made; the engine was disposed$/);
-    expect(bench.engine.explain('nobody')).toMatch(/is not known/);
+    expect(bench.engine.explain('nobody')).toMatch(/is unknown/);
   });
 
   it('works while the native side is broken and nobody has noticed yet', () => {

@@ -186,7 +186,7 @@ describe('a borrower', () => {
   it('is refused with a log and where the GPU decides, by name', () => {
     const borrower = new ScriptedBorrower();
     const log = { write: () => {} };
-    expect(() => makeScheduler({ borrower, log })).toThrow(/^log must be none with a borrower/);
+    expect(() => makeScheduler({ borrower, log })).toThrow(/^log must be absent with a borrower/);
     expect(() => makeScheduler({ borrower, authority: 'device' })).toThrow(
       /^authority must be host with a borrower/,
     );

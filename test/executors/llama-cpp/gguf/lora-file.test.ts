@@ -138,7 +138,7 @@ describe('the file of a LoRA adapter', () => {
     pair(Q, [64, 4], [4, 64]).write(lora);
     expect(() => readLora('mine', path, model)).toThrow(/is no LoRA adapter/);
     expect(() => readLora('mine', write('b.lora', 'GGUF'), model)).toThrow(
-      /^the adapter "mine": the model \S+ is no GGUF file: it has 4 bytes$/,
+      /^the adapter "mine": the model \S+ is not a GGUF file: it has 4 bytes$/,
     );
   });
 });

@@ -1,5 +1,6 @@
 import { checkNumber } from '../base/checks.js';
 import { badArgument, checkInteger, show } from '../base/errors.js';
+import { ACCEPTANCE_RATE } from '../executors/cost-model/cost-model.js';
 import type { SchedulerOptions } from '../scheduler/options/options.js';
 import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
@@ -121,10 +122,9 @@ const WINDOWS = 24;
  * @throws the signal's reason once it is aborted
  */
 export async function plan(input: PlanInput): Promise<Plan> {
-  const points = checkPlan(input);
-  const { workload, profile, slo, scheduler, sweep, search = 'grid', signal } = input;
-  const { engines = 1, router = 'round-robin', finalists = 3, maxEngines = 0, threads = 1 } = input;
-  const { acceptanceRate = 0.7 } = input;
+  const { points, search, engines, router, finalists, maxEngines, threads, acceptanceRate } =
+    checkPlan(input);
+  const { workload, profile, slo, scheduler, sweep, signal } = input;
   signal?.throwIfAborted();
   const pool = new Pool({ columns: shareColumns(workload), profile }, threads);
   const stop = (): void => pool.fail(signal?.reason);
@@ -222,18 +222,23 @@ export async function plan(input: PlanInput): Promise<Plan> {
   }
 }
 
+/** The points of a plan, and its options with their defaults. */
+type CheckedPlan = { readonly points: Point[] } & Required<
+  Pick<PlanInput, 'search' | 'router' | 'engines' | 'maxEngines' | 'threads' | 'finalists' | 'acceptanceRate'>
+>;
+
 /**
  * Checks the input of a plan.
- * @returns its points
  * @throws ERR_BLOCKSTEP_BAD_ARG as `plan`
  */
-export function checkPlan(input: PlanInput): Point[] {
+export function checkPlan(input: PlanInput): CheckedPlan {
   const { workload, scheduler, sweep, search = 'grid', router = 'round-robin' } = input;
-  checkNumber('acceptanceRate', input.acceptanceRate ?? 0.7, 0, 1);
-  checkInteger('engines', input.engines ?? 1, 1, 10_000);
-  checkInteger('maxEngines', input.maxEngines ?? 0, 0, 10_000);
-  checkInteger('threads', input.threads ?? 1, 1, 256);
-  checkInteger('finalists', input.finalists ?? 3, 1, 100);
+  const { engines = 1, maxEngines = 0, threads = 1, finalists = 3, acceptanceRate = ACCEPTANCE_RATE } = input;
+  checkNumber('acceptanceRate', acceptanceRate, 0, 1);
+  checkInteger('engines', engines, 1, 10_000);
+  checkInteger('maxEngines', maxEngines, 0, 10_000);
+  checkInteger('threads', threads, 1, 256);
+  checkInteger('finalists', finalists, 1, 100);
   if (!SEARCHES.includes(search)) throw badArgument('search', show(search), SEARCHES.join(' or '));
   if (!ROUTERS.includes(router)) throw badArgument('router', show(router), ROUTERS.join(' or '));
   if (workload.length < 2 || !(workload.arrivalMs[workload.length - 1] > 0))
@@ -244,7 +249,7 @@ export function checkPlan(input: PlanInput): Point[] {
     );
   const points = pointsOf(sweep);
   for (const point of points) checkPoint(workload, optionsAt(scheduler, point), point);
-  return points;
+  return { points, search, router, engines, maxEngines, threads, finalists, acceptanceRate };
 }
 
 /** Begins a stage. @returns a function to be called as each of its parts is done */

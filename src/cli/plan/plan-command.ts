@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import { type Command, Option } from 'commander';
 import { BlockstepError } from '../../base/errors.js';
+import { ACCEPTANCE_RATE } from '../../executors/cost-model/cost-model.js';
 import { readProfile } from '../../planner/model/profile-file.js';
 import { checkPlan, type PlanInput, plan } from '../../planner/plan.js';
 import { parseSweep } from '../../planner/sweep/knobs.js';
@@ -93,7 +94,12 @@ export function definePlanCommand(
       .choices(SEARCHES)
       .default('grid'),
   );
-  add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
+  add(
+    '--acceptance-rate <share>',
+    'probability that a draft token is accepted',
+    parse.share,
+    ACCEPTANCE_RATE,
+  );
   add('--engines <n>', 'equal engines that share the load while options are compared', parse.count, 1);
   command.addOption(
     new Option('--router <name>', 'how requests are spread over engines')

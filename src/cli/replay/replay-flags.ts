@@ -1,5 +1,9 @@
 import { type Command, Option } from 'commander';
-import { type CostModel, DEFAULT_COST_MODEL } from '../../executors/cost-model/cost-model.js';
+import {
+  ACCEPTANCE_RATE,
+  type CostModel,
+  DEFAULT_COST_MODEL,
+} from '../../executors/cost-model/cost-model.js';
 import { TRACE_FORMATS } from '../../workload/trace.js';
 import { flagAdder } from '../terminal/add-flag.js';
 import { parse } from '../terminal/flag-values.js';
@@ -99,5 +103,10 @@ export function addCostModelFlags(command: Command): void {
     '--profile <name>',
     'a model on GPUs, in place of the figures above: a profile in a file (JSON), or the name of one that serve has',
   );
-  add('--acceptance-rate <share>', 'probability that a draft token is accepted', parse.share, 0.7);
+  add(
+    '--acceptance-rate <share>',
+    'probability that a draft token is accepted',
+    parse.share,
+    ACCEPTANCE_RATE,
+  );
 }

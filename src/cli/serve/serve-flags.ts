@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import type { CostModel } from '../../executors/cost-model/cost-model.js';
+import { ACCEPTANCE_RATE, type CostModel } from '../../executors/cost-model/cost-model.js';
 import { PROFILES } from '../../executors/cost-model/profiles.js';
 import type { KvEventPublisherOptions } from '../../kv-events/index.js';
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
@@ -112,7 +112,12 @@ export function addServeFlags(command: Command): void {
     'llama-3.1-8b-h100',
   );
   add('--mean-output-tokens <n>', 'simulated: average tokens per answer', parse.positive, 200);
-  add('--acceptance-rate <share>', 'simulated: probability that a draft token is accepted', parse.share, 0.7);
+  add(
+    '--acceptance-rate <share>',
+    'simulated: probability that a draft token is accepted',
+    parse.share,
+    ACCEPTANCE_RATE,
+  );
   add(
     '--step-overhead-ms <n>',
     'simulated: host milliseconds before each step, instead of the profile’s',

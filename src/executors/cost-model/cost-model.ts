@@ -17,6 +17,9 @@ export interface CostModel {
   memoryBytesPerSecond: number;
 }
 
+/** Probability that a draft token is accepted, where nobody has measured it. */
+export const ACCEPTANCE_RATE = 0.7;
+
 /**
  * A model of 8 billion parameters in 16 bits on one H100 SXM: an assumption, not a measurement.
  * Llama 3.1 8B has 16.06 GB of weights, and 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of

@@ -4,6 +4,7 @@ import { checkNames, knownNames } from '../../base/known-names.js';
 import { chance, mix, textKey } from '../../base/random.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../engine/executor/executor.js';
 import type { CostModel } from './cost-model.js';
+import { ACCEPTANCE_RATE } from './cost-model.js';
 import { CostModelExecutor, type TimedTokens } from './cost-model-executor.js';
 import type { StepCost } from './step-features.js';
 
@@ -75,7 +76,7 @@ export class SimulatedExecutor implements Executor {
       vocabulary,
       eosTokenId,
     } = options;
-    const { meanOutputTokens = 200, acceptanceRate = 0.7, seed = 0 } = options;
+    const { meanOutputTokens = 200, acceptanceRate = ACCEPTANCE_RATE, seed = 0 } = options;
     this.#model = new CostModelExecutor({
       model,
       now: () => performance.now(),

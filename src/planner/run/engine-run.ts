@@ -1,4 +1,5 @@
 import { BlockstepError } from '../../base/errors.js';
+import { ACCEPTANCE_RATE } from '../../executors/cost-model/cost-model.js';
 import { CostModelExecutor, type TimedTokens } from '../../executors/cost-model/cost-model-executor.js';
 import { checkMs } from '../../executors/cost-model/step-cost.js';
 import { type StepCost, StepFeatures } from '../../executors/cost-model/step-features.js';
@@ -175,7 +176,7 @@ export class EngineRun {
    * @returns false: nothing was done
    */
   #leap(): boolean {
-    const { cost, onStep, hasArrived, untilMs = Number.POSITIVE_INFINITY } = this.#options;
+    const { onStep, hasArrived, untilMs = Number.POSITIVE_INFINITY } = this.#options;
     if (this.#last === null || this.#last.repeats === 0) return false;
     if (onStep !== undefined || hasArrived !== undefined) return false;
     const most = this.scheduler.sureSteps(this.#last);
@@ -188,10 +189,7 @@ export class EngineRun {
     do {
       features.decodeContextTokens += features.decodes;
       features.largestDecodeContext++;
-      const hostMs = checkMs('hostMs', cost.hostMs(features));
-      const stepMs = checkMs('stepMs', cost.stepMs(features));
-      let finishMs = Math.max(this.#nowMs + hostMs, this.#deviceFreeMs) + stepMs;
-      this.#deviceFreeMs = finishMs;
+      let finishMs = this.#finishMs(features);
       // The oldest step in flight ends, and each of the others takes its place.
       for (let i = flight.length - 1; i >= 0; i--) {
         const earlierMs = flight[i].finishMs;
@@ -233,15 +231,20 @@ export class EngineRun {
     this.#weigh(plan, step);
     if (plan.totalTokens === 0) step.finishMs = Math.max(this.#nowMs, this.#deviceFreeMs);
     else {
-      const { cost, onStep } = this.#options;
-      onStep?.(this.#features, plan);
-      const hostMs = checkMs('hostMs', cost.hostMs(this.#features));
-      const stepMs = checkMs('stepMs', cost.stepMs(this.#features));
-      step.finishMs = Math.max(this.#nowMs + hostMs, this.#deviceFreeMs) + stepMs;
-      this.#deviceFreeMs = step.finishMs;
+      this.#options.onStep?.(this.#features, plan);
+      step.finishMs = this.#finishMs(this.#features);
       this.steps++;
     }
     this.#inFlight.push(step);
+  }
+
+  /** When a step that is submitted now will end. The next one can begin no earlier. */
+  #finishMs(features: Readonly<StepFeatures>): number {
+    const { cost } = this.#options;
+    const hostMs = checkMs('hostMs', cost.hostMs(features));
+    const stepMs = checkMs('stepMs', cost.stepMs(features));
+    this.#deviceFreeMs = Math.max(this.#nowMs + hostMs, this.#deviceFreeMs) + stepMs;
+    return this.#deviceFreeMs;
   }
 
   /** As `execute`, where the number of tokens of each entry depends on the accepted drafts. */
@@ -257,7 +260,7 @@ export class EngineRun {
   }
 
   #makeDrafter(): CostModelExecutor | null {
-    const { scheduler, cost, onStep, acceptanceRate = 0.7 } = this.#options;
+    const { scheduler, cost, onStep, acceptanceRate = ACCEPTANCE_RATE } = this.#options;
     const { numSpeculativeTokens = 0 } = scheduler;
     if (numSpeculativeTokens === 0) return null;
     return new CostModelExecutor({

@@ -37,7 +37,7 @@ export function resetPrefixCache(
   const local = !isKept && s.core.native.reset();
   if (local) noteForgotten(s, published);
   const connector = local && resetConnector ? (s.connector?.askReset() ?? null) : null;
-  s.kvEvents?.tell([]);
+  s.kvEvents?.tell();
   const ok = local && connector !== false;
   const inUse = local
     ? { blockers: [], pinnedBlocks: 0 }

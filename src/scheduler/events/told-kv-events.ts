@@ -5,6 +5,7 @@ import type { Request } from '../request/request.js';
 import { HASH_BYTES, type KvEvent, type ParsedKvEventSink, type TierMedium } from './kv-event.js';
 import { type EventGroup, type HashNames, readKvEvents } from './kv-event-words.js';
 
+const NOBODY: readonly number[] = [];
 const NO_NAMES: HashNames = { adapter: null, cacheSalt: null };
 
 /** A tier knows only hashes, and not what they were computed from. */
@@ -63,7 +64,7 @@ export class ToldKvEvents {
    * Reports the events since the last call.
    * @param ended handles of requests that have ended since then
    */
-  tell(ended: readonly number[]): void {
+  tell(ended: readonly number[] = NOBODY): void {
     this.#core.flush();
     const has = this.#core.control[Control.kvEventWords] !== 0;
     const ofTiers = this.#ofTiers;

@@ -5,36 +5,44 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { blocksOf, holdersOf, readBlockStates } from './block-map.js';
 import { type GroupHolding, readHoldings } from './group-stats.js';
 
+/** The lists of an inspection, by name. */
+const LISTS = {
+  running: ({ queues }: SchedulerState) => idsOf(queues.running),
+  waiting: ({ queues }: SchedulerState) => idsOf(queues.waiting.toArray()),
+  skipped: ({ queues }: SchedulerState) => idsOf(queues.allSkipped()),
+  requests: ({ requests }: SchedulerState) => [...requests.values()],
+  draining: ({ draining }: SchedulerState) => [...draining],
+  quarantined: ({ quarantined }: SchedulerState) => [...quarantined],
+};
+
 /**
- * A look into a scheduler: its requests by where they stand, and what they hold. The lists are those of the moment in
- * which the look was taken; the methods read at each call. Strings are external ids. For people, pages and tests:
- * nothing here changes a decision.
+ * A look into a scheduler: its requests by their containers, and the blocks that they hold. A list is
+ * made when it is read for the first time, and then kept. The methods read at each call. Strings are
+ * external ids. For people, pages and tests: nothing here changes a decision.
  */
 export class Inspection {
   /** Requests that have a place in steps, in the order of their admission. */
-  readonly running: string[];
+  declare readonly running: string[];
   /** In admission order. */
-  readonly waiting: string[];
-  /** In admission order, those that stand apart included. */
-  readonly skipped: string[];
+  declare readonly waiting: string[];
+  /** In admission order, including requests that are set apart. */
+  declare readonly skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
-  readonly requests: Request[];
-  /** Finished requests whose blocks are still used by something that is waited for. */
-  readonly draining: Request[];
-  /** Finished requests whose blocks nobody waits for any more. */
-  readonly quarantined: Request[];
+  declare readonly requests: Request[];
+  /** Finished requests whose blocks are still used by something whose end is awaited. */
+  declare readonly draining: Request[];
+  /** Finished requests whose blocks are in use without an awaited end. */
+  declare readonly quarantined: Request[];
   readonly #s: SchedulerState;
   readonly #checkUsable: () => void;
 
   /** @internal @param checkUsable throws where native code cannot be asked */
   constructor(s: SchedulerState, checkUsable: () => void) {
-    const ids = (requests: readonly Request[]) => requests.map((request) => request.id);
-    this.running = ids(s.queues.running);
-    this.waiting = ids(s.queues.waiting.toArray());
-    this.skipped = ids(s.queues.allSkipped());
-    this.requests = [...s.requests.values()];
-    this.draining = [...s.draining];
-    this.quarantined = [...s.quarantined];
+    // A list has all requests, of which there may be very many, and most questions need none.
+    for (const [name, list] of Object.entries(LISTS)) {
+      let made: unknown[] | undefined;
+      Object.defineProperty(this, name, { enumerable: true, get: () => (made ??= list(s)) });
+    }
     this.#s = s;
     this.#checkUsable = checkUsable;
   }
@@ -44,8 +52,10 @@ export class Inspection {
    * quarantined one only if there is no other.
    */
   findFinished(id: string): Request | undefined {
-    const named = (request: Request): boolean => request.id === id;
-    return this.draining.findLast(named) ?? this.quarantined.findLast(named);
+    let found: Request | undefined;
+    for (const requests of [this.#s.quarantined, this.#s.draining])
+      for (const request of requests) if (request.id === id) found = request;
+    return found;
   }
 
   /**
@@ -96,6 +106,10 @@ export class Inspection {
     this.#checkUsable();
     return this.#s.config.kvGroups === null ? null : this.#s.core.native.groupsOfBlocks();
   }
+}
+
+function idsOf(requests: readonly Request[]): string[] {
+  return requests.map((request) => request.id);
 }
 
 /**

@@ -8,8 +8,6 @@ import { ParsedResult, type StepResult } from '../plan/step-result.js';
 import type { SchedulerState } from '../state/scheduler-state.js';
 import { MOST_TICKS, type Steady } from './steady.js';
 
-const NOBODY: readonly number[] = [];
-
 /** The public calls of the scheduler that repeated steps need; `SchedulerCalls` has them. */
 interface Calls {
   readonly state: SchedulerState;
@@ -62,11 +60,8 @@ export class Repeat {
   #countsView: Int32Array = new Int32Array(0);
   readonly #takeBlocks = (): void => {
     const { size } = this.#steady;
-    const { native, control } = this.#s.core;
-    const taken = native.run(this.#plan.frame, 0, size);
+    const taken = this.#s.core.native.run(this.#plan.frame, 0, size);
     if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
-    if (control[Control.numRepeats] !== 0)
-      throw new Error('the native addon is older: it does not repeat steps');
   };
   readonly #readClock = (): void => this.#calls.readClock();
   readonly #logUpdate = (): void => {
@@ -78,7 +73,7 @@ export class Repeat {
   readonly #flushLog = (): void => this.#calls.flushLog();
   readonly #tellOfPlan = (): void => {
     if (this.#s.connector !== null) this.#calls.askConnector(this.#plan);
-    this.#s.kvEvents?.tell(NOBODY);
+    this.#s.kvEvents?.tell();
     if (this.#log !== null) this.#calls.gate.change(this.#flushLog);
   };
 
@@ -139,11 +134,15 @@ export class Repeat {
    * @returns the last plan; null if the rules have to make the next step, with nothing changed
    */
   planMany(steps: number): Plan | null {
-    const { inFlight, counters } = this.#s;
+    const { inFlight, counters, core } = this.#s;
     const { size } = this.#steady;
     const earlier = steps - 1;
-    const plan = this.plan(earlier);
+    core.control[Control.numRepeats] = earlier;
+    const plan = this.plan();
+    const notMade = core.control[Control.numRepeats];
+    core.control[Control.numRepeats] = 0;
     if (plan === null) return null;
+    if (notMade !== 0) throw new Error('the native addon is older: it does not repeat steps');
     this.#steady.noteRepeats(earlier);
     counters.generationTokens += earlier * size;
     this.#s.step += earlier;
@@ -157,11 +156,8 @@ export class Repeat {
     return plan;
   }
 
-  /**
-   * @param earlier the number of steps that native code makes before the step of the plan
-   * @returns the next plan; null if the rules have to make it, with nothing changed
-   */
-  plan(earlier = 0): Plan | null {
+  /** @returns the next plan; null if the rules have to make it, with nothing changed */
+  plan(): Plan | null {
     if (this.#run === 0) return null;
     const s = this.#s;
     const { control } = s.core;
@@ -171,10 +167,7 @@ export class Repeat {
     if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
     if (channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
-    if (s.deadlines.size > 0 || this.#log !== null) {
-      this.#calls.gate.during(this.#readClock);
-      if (s.deadlines.next <= s.now || this.#run === 0) return null;
-    }
+    if ((s.deadlines.size > 0 || this.#log !== null) && !this.#isInTime()) return null;
     // The clock may have called back. A connector may have woken a request, or moved blocks.
     if (this.#calls.aborts.size > 0 || s.blocksMoved) return null;
     if (this.#log !== null) this.#calls.gate.during(this.#logSchedule);
@@ -188,7 +181,6 @@ export class Repeat {
     this.#plan = plan;
     this.#steady.notePlanned(s.step);
     control[Control.headSlot] = slots[0];
-    control[Control.numRepeats] = earlier;
     this.#calls.gate.change(this.#takeBlocks);
     plan.step = s.step++;
     plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
@@ -210,15 +202,8 @@ export class Repeat {
     if (typeof result !== 'object' || result === null) return null;
     const { tokens, counts, errors } = result;
     if (tokens === undefined || counts === undefined || errors !== undefined) return null;
-    // The arrays of a result that was checked before are views already.
-    if (tokens !== this.#tokens) {
-      this.#tokensView = result instanceof ParsedResult ? tokens : parseInt32Array('tokens', tokens);
-      this.#tokens = tokens;
-    }
-    if (counts !== this.#counts) {
-      this.#countsView = result instanceof ParsedResult ? counts : parseInt32Array('counts', counts);
-      this.#counts = counts;
-    }
+    if (tokens !== this.#tokens || counts !== this.#counts)
+      this.#keepViews(tokens, counts, result instanceof ParsedResult);
     // Reading the result may have called back, and so may the clock.
     this.#calls.gate.checkFree();
     if (this.#log !== null) this.#calls.gate.during(this.#readClock);
@@ -232,6 +217,30 @@ export class Repeat {
     s.counters.generationTokens += plan.numRequests;
     s.outputs.tokens = this.#tokensView;
     return s.outputs;
+  }
+
+  /**
+   * Checks the arrays of a result that are others than those of the last one, and keeps views of them.
+   * @param isParsed they were checked before, and are views already
+   */
+  #keepViews(tokens: Int32Array, counts: Int32Array, isParsed: boolean): void {
+    if (tokens !== this.#tokens) {
+      this.#tokensView = isParsed ? tokens : parseInt32Array('tokens', tokens);
+      this.#tokens = tokens;
+    }
+    if (counts !== this.#counts) {
+      this.#countsView = isParsed ? counts : parseInt32Array('counts', counts);
+      this.#counts = counts;
+    }
+  }
+
+  /**
+   * Reads the clock.
+   * @returns whether no deadline has passed, and the clock has not called back and ended the series
+   */
+  #isInTime(): boolean {
+    this.#calls.gate.during(this.#readClock);
+    return this.#s.deadlines.next > this.#s.now && this.#run !== 0;
   }
 
   /** Whether this plan was repeated and must be updated next. */

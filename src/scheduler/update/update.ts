@@ -69,7 +69,7 @@ function endUpdate(
   if (s.failedGrammars.size > 0) endLost(s, [...s.failedGrammars]);
   if (output !== null) applyReports(s, output);
   // An engine that goes idle makes no plan that could report them.
-  s.kvEvents?.tell([]);
+  s.kvEvents?.tell();
   return s.outputs;
 }
 
@@ -92,7 +92,7 @@ export function updateTransfers(s: SchedulerState, output: ParsedOutput): void {
   for (const request of failLoads(s, null, output, NONE)) endUnloaded(s, request);
   for (const request of loseBlocks(s, null, output.lostBlocks)) endUnloaded(s, request);
   applyReports(s, output);
-  s.kvEvents?.tell([]);
+  s.kvEvents?.tell();
 }
 
 /**

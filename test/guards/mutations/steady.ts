@@ -93,8 +93,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: 'if (s.deadlines.size > 0 || this',
-    replace: 'if (this',
+    find: 'if ((s.deadlines.size > 0 || this',
+    replace: 'if ((this',
     test: 'test/scheduler/steady/steady.test.ts',
     means: 'deadlines pass while steps are repeated',
   },
@@ -445,8 +445,8 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: ' || this.#log !== null) {',
-    replace: ') {',
+    find: ' || this.#log !== null) && ',
+    replace: ') && ',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'the log has an old time for a repeated plan',
   },
@@ -485,7 +485,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: '    this.#s.kvEvents?.tell(NOBODY);\n',
+    find: '    this.#s.kvEvents?.tell();\n',
     replace: '',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'KV cache events of repeated plans are told late',

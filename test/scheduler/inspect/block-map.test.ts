@@ -165,3 +165,18 @@ describe('the map of blocks', () => {
     expect(codeOf(() => scheduler.inspect().holdersOf(1))).toBe('ERR_BLOCKSTEP_DISPOSED');
   });
 });
+
+it('an inspection makes a list when it is read for the first time, and keeps it', () => {
+  const driver = new Driver({});
+  driver.add({ id: 'a', prompt: prompt(4), maxTokens: 1 });
+  const seen = driver.scheduler.inspect();
+  expect(seen.findFinished('a')).toBeUndefined();
+  driver.add({ id: 'b', prompt: prompt(4, 1), maxTokens: 1 });
+  expect(seen.waiting).toEqual(['a', 'b']);
+  driver.add({ id: 'c', prompt: prompt(4, 2), maxTokens: 1 });
+  expect([seen.waiting, seen.requests.map(({ id }) => id)]).toEqual([
+    ['a', 'b'],
+    ['a', 'b', 'c'],
+  ]);
+  expect(Object.keys(seen)).toEqual(['running', 'waiting', 'skipped', 'requests', 'draining', 'quarantined']);
+});

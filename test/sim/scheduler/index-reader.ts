@@ -1,9 +1,8 @@
 import type { KvEvent, KvEventSink } from '../../../src/scheduler/events/kv-event.js';
-import { isFull } from '../../../src/scheduler/options/kv-groups.js';
-import { ruledConfig } from '../../../src/scheduler/options/options.js';
 import type { Scheduler } from '../../../src/scheduler/scheduler.js';
 import { cachedHashes, hashesOf, hashOf } from '../../support/prefix-hashes.js';
 import { IndexAudit, type IndexFact } from '../audit/index-audit.js';
+import { mayBePart } from './cached-blocks.js';
 
 /** Reads the events of the prefix cache for the auditor, as a router would. */
 export class IndexReader {
@@ -26,13 +25,11 @@ export class IndexReader {
 
   /** Compares with what the prefix cache has, behind a `schedule()`. @throws Violation */
   check(scheduler: Scheduler): void {
-    const { kvGroups, promptTails } = ruledConfig(scheduler.config);
     const hashes: string[] = [];
     const unsure: string[] = [];
     for (let group = 0; group < scheduler.core.numGroups; group++) {
-      const mayBePart = promptTails && kvGroups !== null && isFull(kvGroups.list[group]);
       const found = cachedHashes(scheduler, group).map((hash) => ofGroup(hash, group));
-      (mayBePart ? unsure : hashes).push(...found);
+      (mayBePart(scheduler.config, group) ? unsure : hashes).push(...found);
     }
     this.audit.check(hashes, unsure);
   }

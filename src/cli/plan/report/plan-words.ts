@@ -1,4 +1,5 @@
 // Sentences that the tables and the page of a plan share; the command line of vLLM.
+import { ACCEPTANCE_RATE } from '../../../executors/cost-model/cost-model.js';
 import type { Finalist, Plan, PlanInput } from '../../../planner/plan.js';
 import { KNOBS, optionsAt, type Point } from '../../../planner/sweep/knobs.js';
 import { sloInWords } from '../../../planner/sweep/slo.js';
@@ -105,7 +106,7 @@ export function trustInWords({ input, found }: Told): [string, string][] {
   if (drafts.some((count) => count > 0))
     facts.push([
       'Drafts',
-      `each is accepted with probability ${acceptanceRate ?? 0.7}, which is assumed; making them takes no time`,
+      `each is accepted with probability ${acceptanceRate ?? ACCEPTANCE_RATE}, which is assumed; making them takes no time`,
     ]);
   if (search === 'halving')
     facts.push([

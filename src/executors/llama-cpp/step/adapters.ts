@@ -39,10 +39,6 @@ export class Adapters {
    */
   find({ numRequests, requests }: ExecutorPlan, errors: Uint8Array): Int32Array {
     const found = this.#ofEntries;
-    if (this.#numbers.size === 0) {
-      for (let i = 0; i < numRequests; i++) if (requests[i].adapter) errors[i] = EntryError.sampler;
-      return found;
-    }
     for (let i = 0; i < numRequests; i++) {
       const { adapter } = requests[i];
       const number = adapter ? this.#numbers.get(adapter) : undefined;

@@ -134,7 +134,8 @@ bool CudaDevice::finish() {
   return is_over(own_stream_.get());
 }
 
-/// Whether a launch is unfinished. Reads the completions, without a CUDA call.
+/// Whether work that was queued is unfinished. Launches are known by their completions, because the
+/// executor may have destroyed its stream.
 bool CudaDevice::at_work() const {
   // The words arrive in any order. Memory must not be freed while a word to it is still
   // outstanding.
@@ -202,9 +203,9 @@ void CudaDevice::note_log(Job job) {
 void CudaDevice::start_digest(u32 number) {
   void* of_home[] = {&home_};
   launch(kernels().count_parts, kParts, of_home, "launch of a digest");
+  last_digest_ = number;  // if the second launch fails, the first is at work nevertheless
   void* arguments[] = {&home_, &number};
   launch(kernels().digest_parts, kParts, arguments, "launch of a digest");
-  last_digest_ = number;
 }
 
 void CudaDevice::decide_value(u32 number, Carrier carrier, const u32* batch, u32 words) {

@@ -98,15 +98,19 @@ CudaTables::CudaTables(const State& state, const TablesShape& shape, u32 block_s
   GroupTables groups[kMaxGroups];
   for (u32 list = 0; list < num_lists_; ++list) groups[list] = layout.groups[list].at;
   descriptor_ = describe_tables(site_.at, groups, shape, static_cast<u32>(device), block_size);
+  // Captured in a graph, the padding would overwrite the tables whenever the graph is launched.
+  if (!is_own_) refuse_capture(stream_, "the stream of a core");
   try {
     pad(layout.groups);
-    if (shape.num_groups == 0) return;
-    // The source is pinned memory. For a copy of other memory CUDA may wait for all earlier work of
-    // the stream.
-    u8* const here = mapped_.base() + mapped_.bytes() - sizeof layout.groups;
-    std::memcpy(here, layout.groups, sizeof layout.groups);
-    require(cudaMemcpyAsync(layout.groups_there, here, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
-            "cudaMemcpyAsync");
+    if (shape.num_groups != 0) {
+      // The source is pinned memory. For a copy of other memory CUDA may wait for all earlier work
+      // of the stream.
+      u8* const here = mapped_.base() + mapped_.bytes() - sizeof layout.groups;
+      std::memcpy(here, layout.groups, sizeof layout.groups);
+      require(cudaMemcpyAsync(layout.groups_there, here, shape.num_groups * sizeof(GroupSite), cudaMemcpyHostToDevice, stream_),
+              "cudaMemcpyAsync");
+    }
+    require(cudaEventRecord(filled_.get(), stream_), "cudaEventRecord");
   } catch (...) {
     if (!is_over(stream_)) abandon();  // some of the work may be queued
     throw;
@@ -165,11 +169,11 @@ void CudaTables::gather_slot(const GatherHead& head, u32 index, u32 count) {
   void* of_fetch[] = {&staging_, &mapped, &words};
   const GatherKernels& kernels = gather_kernels(site_.num_groups != 0);
   launch(kernels.fetch, (count + kFetchWords - 1) / kFetchWords, of_fetch, "launch of gather");
+  last_number_ = head.number;  // if the second launch fails, the first is at work nevertheless
   GatherHead of_gather = head;
   void* arguments[] = {&site_, &of_gather, &staging_};
   launch(kernels.staged, gather_blocks(head, site_.max_entries, num_lists_), arguments, "launch of gather");
   behind_log_ = false;
-  last_number_ = head.number;
 }
 
 void CudaTables::drain() const {
@@ -221,7 +225,8 @@ void CudaTables::read(Table which, void* out) {
 }
 
 bool CudaTables::at_work() const {
-  return static_cast<u32>(completion_->word.load(std::memory_order_acquire) >> 32) != last_number_;
+  return static_cast<u32>(completion_->word.load(std::memory_order_acquire) >> 32) != last_number_ ||
+         query(filled_.get()) == cudaErrorNotReady;
 }
 
 }  // namespace blockstep::cuda

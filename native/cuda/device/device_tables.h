@@ -13,7 +13,7 @@ class CudaTables final : public DeviceTables {
   /// Tables for a state whose arrays lie on GPU `device`, and whose logs are applied in `stream`,
   /// which is the core's or the executor's. The GPU is current for this thread. Before the first
   /// gather the tables hold padding, as for an empty plan.
-  /// @throws Error kNoMemory, kCuda
+  /// @throws Error kNoMemory, kCuda; kBadArg if the executor's stream is being captured
   CudaTables(const State& state, const TablesShape& shape, u32 block_size, u32 num_slots, int device,
              cudaStream_t stream, bool is_own, LaunchThread* launches);
 
@@ -32,7 +32,8 @@ class CudaTables final : public DeviceTables {
   void log_is_queued() { behind_log_ = true; }
   /// Work may use the memory forever, so it is never freed.
   void abandon();
-  /// Whether a gather is unfinished. Reads the gather's completion, without a CUDA call.
+  /// Whether a gather, or the filling with padding, is unfinished. The GPU is current for this
+  /// thread.
   bool at_work() const;
 
  private:
@@ -50,6 +51,7 @@ class CudaTables final : public DeviceTables {
   u64 slot_words_;       // whole lines, so that the GPU can read 16 bytes at a time
   MappedMemory mapped_;  // the completion, the slots
   DeviceMemory memory_;  // tables, counts, row contents, a message from a slot
+  Event filled_;         // recorded behind the padding; the executor may destroy the stream
   Completion* completion_;
   u32* slots_;
   u32* staging_;  // on the GPU
@@ -58,7 +60,7 @@ class CudaTables final : public DeviceTables {
   blockstep_tables descriptor_{};
   GatherLetter<kLargeGatherWords> letter_;
   JointLetter<kLargeJointWords> joint_{};
-  u32 last_number_ = 0;
+  u32 last_number_ = 0;  // of the last gather of which a kernel was launched
 };
 
 }  // namespace blockstep::cuda

@@ -4,7 +4,6 @@
 MUTANTS = [
     ('tables', 'cuda/device/device_tables.cc', [
         ('no padding at first', '  pad(layout.groups);\n', ''),
-        ('groups are not copied', '  if (shape.num_groups == 0) return;\n', '  return;\n'),
         ('padding of zeros', 'memory_.base(), 0xff,', 'memory_.base(), 0,'),
         ('memory for one slot', 'num_slots * slot_words_ * 4', 'slot_words_ * 4'),
         ('the parameters are exchanged', 'carrier == Carrier::kSmall ?', 'carrier != Carrier::kSmall ?'),

@@ -42,6 +42,9 @@ MUTANTS = [
         ('no gather begins early', '!(is_own_ || behind_log_)', 'true'),
         ('a gather that followed a log once', '  behind_log_ = false;\n  last_number_ = head.number;\n}\n\nvoid CudaTables::gather_slot',
          '  last_number_ = head.number;\n}\n\nvoid CudaTables::gather_slot'),
+        ('the padding is not waited for', ' ||\n         query(filled_.get()) == cudaErrorNotReady', ''),
+        ('padding in a graph', '  if (!is_own_) refuse_capture(stream_, "the stream of a core");\n  try {', '  try {'),
+        ('half a gather is nothing', '  last_number_ = head.number;  // if', '  // if'),
     ]),
     ('neighbours', 'cuda/memory/memory.cc', [
         ('managed memory is good enough', 'if (attributes.type != cudaMemoryTypeHost) {', 'if (false) {'),
@@ -65,6 +68,7 @@ MUTANTS = [
         ('the own stream is ordered with itself', '  if (other == stream_) return;\n', ''),
         ('the begin of a state from memory that is staged', 'require(cudaMemcpyAsync(home_, slots_, sizeof home', 'require(cudaMemcpyAsync(home_, &home, sizeof home'),
         ('a word that is on its way', 'return done(completion, number) && has_digest(completion, number);', 'return done(completion, number);'),
+        ('half a digest is nothing', '  last_digest_ = number;  // if', '  // if'),
         ('an initialisation without end', 'if (wait_for(stream, "the initialisation")) return;',
          'if (wait_for(stream, "the initialisation", std::chrono::hours(1))) return;'),
     ]),

@@ -92,6 +92,9 @@ static void test_captured_stream() {
   const std::string refused = message_of([&] { bench.cuda().record_step(1, theirs); });
   EXPECT(has(refused, kBadArg) && has(refused, std::to_string(theirs).c_str()), "%s", refused.c_str());
   EXPECT(has(message_of([&] { apply_log(*in_theirs, 1); }), kBadArg), "a log in it");
+  TablesShape shape{};
+  shape.max_tokens = shape.max_entries = shape.max_blocks_per_row = 4;
+  EXPECT(has(message_of([&] { in_theirs->make_tables(shape, 16, 1); }), kBadArg), "padding in it");
   in_theirs->check();  // it has not answered, which is no error
   gpu_code::require(cudaStreamEndCapture(stream, &graph), "end");
   apply_log(*core, 1);
@@ -200,6 +203,8 @@ int main() {
   test_product();
   test_words_on_their_way();
   test_early_gathers();
+  test_padding_on_its_way();
+  test_half_of_the_launches();
   test_steps_wait_for_no_idle_gpu();
   test_held_gpu();
   test_held_before_loading();

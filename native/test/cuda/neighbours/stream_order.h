@@ -23,6 +23,53 @@ static void test_words_on_their_way() {
   bus.join();
 }
 
+/// The executor's stream is busy when a core fills its tables, so their memory is not freed before.
+static void test_padding_on_its_way() {
+  cudaStream_t stream;
+  gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
+  auto core = open_core(0, reinterpret_cast<std::uintptr_t>(stream));
+  std::atomic<bool> done{false};
+  const auto forward_pass = [](void* flag) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    *static_cast<std::atomic<bool>*>(flag) = true;
+  };
+  gpu_code::require(cudaLaunchHostFunc(stream, forward_pass, &done), "a forward pass");
+  TablesShape shape{};
+  shape.max_tokens = shape.max_entries = 4;
+  shape.max_blocks_per_row = kPool.max_blocks_per_row;
+  core->make_tables(shape, 16, 1);
+  // The padding runs without its stream, too.
+  gpu_code::require(cudaStreamDestroy(stream), "destroy");
+  core.reset();
+  EXPECT(done, "the memory of tables was freed before they were filled");
+}
+
+/// The first of two launches was made, the second failed. The memory of the first is not freed.
+static void test_half_of_the_launches() {
+  cudaStream_t stream;
+  gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
+  TablesShape shape{};
+  shape.max_tokens = 40000;
+  shape.max_entries = 4;
+  shape.max_blocks_per_row = kPool.max_blocks_per_row;
+  const std::pair<const char*, std::function<void(Device&, DeviceTables&)>> calls[] = {
+      {"gather", [](Device&, DeviceTables& tables) { tables.gather_slot(GatherHead{1, 1, 40000, 0, 0, 0, 1}, 0, 40003); }},
+      {"digest", [](Device& core, DeviceTables&) { core.start_digest(1); }},
+  };
+  for (const auto& [name, call] : calls) {
+    auto core = open_core(0, reinterpret_cast<std::uintptr_t>(stream));
+    DeviceTables& tables = core->make_tables(shape, 16, 1);
+    gpu_code::require(cudaStreamSynchronize(stream), "the padding");
+    const u64 before = gpu_code::abandoned_bytes();
+    plant("hold,fail=4");  // each launch asks first whether the stream is being captured
+    EXPECT(has(message_of([&] { call(*core, tables); }), "launch of"), "%s: both launches were made", name);
+    core.reset();
+    EXPECT(gpu_code::abandoned_bytes() > before, "%s: the memory of a launch was freed", name);
+    plant("");
+    gpu_code::require(cudaStreamSynchronize(stream), "the first launch");
+  }
+}
+
 /// A gather that begins early waits only for the previous kernel. In a foreign stream that kernel
 /// must be a log of ours.
 static void test_early_gathers() {

@@ -46,6 +46,8 @@ export class Evaluation {
   readonly slo: readonly Condition[];
   readonly #pool: Pool;
   readonly #memory: Memory;
+  /** The loads of finalists are runs of comparisons, too. */
+  readonly #runs = new Map<string, FleetRun>();
   /** Hash of everything that all runs have in common, with the trace hashed once. */
   readonly #common = createHash('sha256');
 
@@ -74,7 +76,7 @@ export class Evaluation {
    */
   async run(fleet: Fleet, parts = 0): Promise<FleetRun> {
     const key = this.#keyOf(fleet, parts);
-    const known = this.#memory.known?.get(key);
+    const known = this.#memory.known?.get(key) ?? this.#runs.get(key);
     if (known !== undefined) return known;
     const { engines } = fleet;
     const tasks = Math.min(engines, engines === 1 ? 1 : 4 * this.#pool.threads);
@@ -83,6 +85,7 @@ export class Evaluation {
       Array.from({ length: tasks }, (_, i) => this.#pool.run({ ...fleet, from: at(i), until: at(i + 1) })),
     );
     const run = this.#merge(results, fleet, parts);
+    this.#runs.set(key, run);
     this.#memory.onRun?.(key, run);
     return run;
   }

@@ -41,11 +41,11 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
       charts: finalists.map(loadChart),
     },
     {
-      title: 'How much each option matters',
+      title: `Effect of each option at ${figure(found.rankedAt)} requests/s`,
       intro:
         input.search === 'halving'
-          ? 'Of all points with a value, with the requests of the first round: the one that is furthest from the bounds, and the middle one (dashed).'
-          : 'Of all points with a value: the one that is furthest from the bounds, and the middle one (dashed).',
+          ? 'Of all combinations with a value, under the requests of the first round: the best one, and the middle one (dashed).'
+          : 'Of all combinations with a value: the best one, and the middle one (dashed).',
       charts: sensitivities.filter(({ values }) => values.length > 1).map(knobChart),
     },
     ...(fleet === null ? [] : [{ title: 'How many engines', charts: [fleetChart(fleet.windows)] }]),

@@ -88,7 +88,8 @@ function stepTurn(variant: DecodeVariant): Turn {
 }
 
 /**
- * Rows of 96 to 160 blocks in a pool that has been used for long, so that the blocks of a row lie anywhere, as in an engine, whatever the order is.
+ * Rows of 96 to 160 blocks in a pool that has been used for long. So the blocks of a row lie
+ * anywhere, as in an engine, whatever the order is.
  * @param plain how many blocks of each row carry no hash: the last ones
  */
 function releaseTurn(freeOrder: 'tail' | 'unhashedFirst', plain: number): Turn {

@@ -46,8 +46,9 @@ const ALONE = [
 ];
 
 /**
- * One configuration for every suite. Forks, because a native addon is tested best in a process of its own; more of them than there are
- * processors, because many suites wait for servers and other processes, and no test measures time.
+ * One configuration for every suite. Forks, because a native addon is tested best in a process of
+ * its own. More forks than processors, because many suites wait for servers and other processes,
+ * and no test measures time.
  */
 export default defineConfig({
   // Setup files put other modules into the place of some of the package's, which only the module runner of vitest can do.

@@ -66,8 +66,9 @@ class BareRequest {
 
 /**
  * A decode step without blocks, hashes, native code, checks and queues: about the least that a scheduler in TypeScript could cost.
- * Over 256 request objects it takes the branches that vLLM's `schedule`, `_update_after_schedule` and `update_from_output` take for a
- * plain decode, and writes a plan, the new tokens and the output rows to typed arrays.
+ * Over 256 request objects it takes the branches that vLLM takes for a plain decode, in `schedule`,
+ * `_update_after_schedule` and `update_from_output`. It writes a plan, the new tokens and the
+ * output rows to typed arrays.
  */
 export function bareLoop(): () => undefined {
   const requests = Array.from({ length: SIZE }, (_, slot) => new BareRequest(slot));

@@ -14,8 +14,8 @@
 //
 // With KV cache groups all of this is done in each group, by its own tables. A token of a group
 // with a window or chunks reads only entries inside it. In a group of states the model reads the
-// state of the last step, before the step writes any state, and writes the state after the step. If
-// any group reads a wrong entry, the sampled tokens are wrong.
+// state of the last step, before the step writes any state. It writes the new state after the step.
+// If any group reads a wrong entry, the sampled tokens are wrong.
 #pragma once
 
 #include <memory>

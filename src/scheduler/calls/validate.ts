@@ -17,9 +17,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * Checks the result of a step. Its arrays must cover every entry of the plan, with as many tokens
- * as `counts` adds up to, and no more than each entry can produce. Arrays may be longer than
- * needed. A result that was checked is not checked again: the engine checks an answer itself,
+ * Checks the result of a step. Its arrays must cover every entry of the plan. They must have as
+ * many tokens as `counts` adds up to, and no more than each entry can produce. Arrays may be longer
+ * than needed. A result that was checked is not checked again: the engine checks an answer itself,
  * because wrong rows fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */

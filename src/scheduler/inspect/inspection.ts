@@ -86,8 +86,9 @@ export class Inspection {
   }
 
   /**
-   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free and still found by its
-   * hash, 2 held by a request, 3 used by a transfer, 4 quarantined, 5 never given out. The cost grows with the pool.
+   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free
+   * and still found by its hash, 2 held by a request, 3 used by a transfer. 4 quarantined, 5 never
+   * given out. The cost grows with the pool.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blockStates(): Uint8Array {

@@ -153,7 +153,7 @@ function computedBefore(s: SchedulerState, plan: Plan | null, request: Request):
 
 /**
  * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced
- * reset, and takes the blocks of waiting requests that have one.
+ * reset. Waiting requests that have a bad block lose their blocks.
  * @param firstBadToken first token with KV in a bad block of a request; -1 = none is bad
  */
 function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request: Request) => number): void {

@@ -13,8 +13,8 @@ export interface Deviations {
    */
   evictUnscheduled: boolean;
   /**
-   * A failed step, or a failed row of a step, evicts the hashes that it published, and requests
-   * that already share those blocks are computed again. vLLM does not handle a failed step.
+   * A failed step, or a failed row of a step, evicts the hashes that it published. Requests that
+   * already share those blocks are computed again. vLLM does not handle a failed step.
    */
   evictOnStepFailure: boolean;
   /**
@@ -84,8 +84,8 @@ export interface Deviations {
   finalTokenDelivery: boolean;
   /**
    * A connector receives the blocks that cover a finished request's computed tokens. vLLM also
-   * hands over later blocks, which were taken for drafts and hold nothing, so that producer and
-   * consumer disagree in the number of blocks (until #46694). Groups of states are handed over
+   * hands over later blocks, which were taken for drafts and hold nothing. Producer and consumer
+   * then disagree in the number of blocks (until #46694). Groups of states are handed over
    * completely: after an accepted draft the state is in a block for drafts.
    */
   clipHandOver: boolean;
@@ -132,8 +132,8 @@ export interface Deviations {
   /**
    * Every running request is considered in a step that preempts. In vLLM, with steps in flight, a
    * request is passed over if the steps in flight are sure to end it. If such a request becomes a
-   * victim in the same step, it shifts the list under the loop, and the request after the needy one
-   * gets no token (until #49206).
+   * victim in the same step, it shifts the list under the loop. The request after the needy one
+   * then gets no token (until #49206).
    */
   priorityCursor: boolean;
   /**
@@ -147,7 +147,7 @@ export interface Deviations {
    * before its preemption brings rejected drafts (`pipelineDepth` 3). vLLM takes back as many
    * tokens as were rejected. They are computed a second time, some of them into blocks that other
    * requests share. From a short chunk vLLM takes back more tokens than were computed, and the
-   * count falls below 0; with this deviation off the count falls to 0.
+   * count falls below 0. With this deviation off the count falls to 0.
    */
   keepRecomputed: boolean;
   /**
@@ -243,7 +243,7 @@ export interface Deviations {
    */
   handOverWindows: boolean;
   /**
-   * A match of a connector that covers all tokens of a request is refused if the last token needs
+   * A connector's match may cover all tokens of a request. It is refused if the last token needs
    * more before it than the next token does. The last token is computed again, and may need the
    * first block of a window, or the previous state. vLLM lets the token read KV that was never
    * loaded.

@@ -272,10 +272,9 @@ export function numUnsettledTokens(
 }
 
 /**
- * Tokens of the longest text that a step can compute from its first token on, if no step may
- * compute a part of it; Infinity otherwise. `draftSlots` take a part of the token budget. If states
- * are kept at the ends of blocks, a step computes no part of a block that the budget alone would
- * hold.
+ * Tokens of the longest text that a step can compute from its first token on. It is Infinity unless
+ * a step must compute a text whole. `draftSlots` take a part of the token budget. If states are
+ * kept at the ends of blocks, a step computes no part of a block that the budget alone would hold.
  */
 export function wholeStepTokens(config: RuledConfig): number {
   const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;

@@ -29,9 +29,9 @@ export interface SingleRules {
    */
   loadReservation: boolean;
   /**
-   * Whether a request that is admitted with a single token to compute gets a row of padding drafts,
-   * in a step whose other requests all decode (vLLM #45237). Every request of the step then has the
-   * same number of tokens, as a captured graph requires. Default false.
+   * Whether a request that is admitted with a single token to compute gets a row of padding drafts.
+   * It does so in a step whose other requests all decode (vLLM #45237). Every request of the step
+   * then has the same number of tokens, as a captured graph requires. Default false.
    */
   padDecode: boolean;
   /**

@@ -251,11 +251,11 @@ export class Plan {
 
   /**
    * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update
-   * on. There are five causes: the request's entry failed, alone or with its step; its output was
-   * dropped; it ended with `error`, because an earlier step or a load failed; it read KV that a
-   * failed entry or load left wrong; or its blocks may belong to others by now. The last happens
-   * with protection `fence` if it ended before the update, and with `own` if its blocks were kept
-   * for ranks that have all reported since. Allocates.
+   * on. There are five causes. The request's entry failed, alone or with its step. Its output was
+   * dropped. It ended with `error`, because an earlier step or a load failed. It read KV that a
+   * failed entry or load left wrong. Its blocks may belong to others by now: with protection
+   * `fence` if it ended before the update, and with `own` if its blocks were kept for ranks that
+   * have all reported since. Allocates.
    */
   failedHandles(): number[] {
     const handles: number[] = [];
@@ -319,8 +319,8 @@ export class Plan {
 
   /**
    * @internal Appends an entry; the caller fills in its drafts and blocks. From now on the
-   * scheduled tokens count as computed, although they are not yet (vLLM `_update_after_schedule`),
-   * so that the next step may be planned while this one runs.
+   * scheduled tokens count as computed, although they are not computed yet (vLLM
+   * `_update_after_schedule`). So the next step may be planned while this one runs.
    */
   push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;

@@ -75,9 +75,9 @@ export interface Deadlines {
   /** For the request's grammar to be ready. Default 60,000. */
   grammar: number;
   /**
-   * For KV that a connector loads. A connector that cannot say yet what it can load has as long again for that;
-   * time in which no step looks at the request does not count.
-   * Default 120,000. The blocks of a load that took too long stay until the load has been reported.
+   * For KV that a connector loads. A connector that cannot say yet what it can load has as long
+   * again for that. Time in which no step looks at the request does not count. Default 120,000. The
+   * blocks of a load that took too long stay until the load has been reported.
    */
   load: number;
   /**

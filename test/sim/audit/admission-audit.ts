@@ -42,8 +42,9 @@ export class AdmissionAudit {
   }
 
   /**
-   * A request that waits, with what was loaded for it, gives its blocks up only for one that nobody else can help, or for
-   * one that found no row. The latter takes the row, unless it then finds too few blocks.
+   * A request that waits with loaded blocks gives them up in two cases only: another request cannot
+   * be helped otherwise, or it found no row. The latter takes the row, unless it then finds too few
+   * blocks.
    */
   #givenUp({ requests, rowsInUse }: Sight, numStill: number): void {
     const lacksRow = rowsInUse >= this.#ledger.rules.numRows - 1;

@@ -330,8 +330,9 @@ export function drawRetaken({ scheduler, workload, faults, connector }: Setup, r
 }
 
 /**
- * One run in twelve that has groups: requests whose blocks are held find no more of them and cannot be preempted, so that a plan computes nothing
- * and lets blocks go all the same. The step before it fails.
+ * One run in twelve that has groups: requests whose blocks are held find no more of them and cannot
+ * be preempted. So a plan computes nothing and releases blocks all the same. The step before it
+ * fails.
  */
 export function drawHeldUp(setup: Setup, rng: Rng): void {
   if (!rng.chance(1 / 12)) return;

@@ -31,8 +31,9 @@ function left(): string[] {
 }
 
 /**
- * Suites that each have a process of their own: they measure it, break its GPU, or load what others must not find. All others share a
- * process with what they import, so they leave nothing behind: to start one and import again takes longer than many of them.
+ * Suites that each have a process of their own: they measure it, break its GPU, or load what others
+ * must not find. All others share a process and their imports, so they leave nothing behind. To
+ * start a process and import again takes longer than many of them.
  */
 const ALONE = [
   'test/**/*lifetime.test.ts',

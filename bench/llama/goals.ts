@@ -49,8 +49,8 @@ function contendersOf({ workload }: Goal, { server }: Shared): string[] {
 
 /**
  * Measures the rows of the goals round by round until the time is over, and prints a table in
- * Markdown: medians of milliseconds of processor time per token, and the best rival's time as a
- * share of ours. Each has the minimum and the maximum of the rounds.
+ * Markdown. It has medians of milliseconds of processor time per token, and the best rival's time
+ * as a share of ours. Each has the minimum and the maximum of the rounds.
  */
 export function measureGoals(minutes: number, pathOf: (model: string) => string, shared: Shared): void {
   const end = Date.now() + 60_000 * minutes;

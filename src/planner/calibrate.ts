@@ -132,7 +132,7 @@ type Measurement = { readonly physics: Physics } & (
 
 /**
  * Checks the input of a fit, and reads the measurement.
- * @throws as `calibrate`, but for a log of other requests or options
+ * @throws as `calibrate`, except for a log of other requests or options
  */
 export function checkCalibrate(input: CalibrateInput): Measurement {
   const { prior, text, name, requests, scheduler, share, starts, evaluations } = input;

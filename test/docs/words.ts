@@ -1,4 +1,4 @@
-// Finds sentences that are too long, or have a clause without a noun.
+// Finds sentences of pages and comments that are too long, or have a clause without a noun.
 
 /** A sentence of a page that has to be read twice, and why. */
 export interface Flag {

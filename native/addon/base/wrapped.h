@@ -8,8 +8,8 @@
 
 namespace blockstep {
 
-/// The traits of a native type: `kClass`, the name of the JavaScript class; `kWhat`, its name in
-/// messages; and of(), which returns the class in the environment.
+/// The traits of a native type. They are `kClass`, the name of the JavaScript class; `kWhat`, its
+/// name in messages; and of(), which returns the class in the environment.
 template <class T>
 struct WrapTraits;
 

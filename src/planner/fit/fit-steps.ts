@@ -36,8 +36,8 @@ export interface StepFit extends Fitted {
 }
 
 /**
- * A log has no arrivals. A request may come to the scheduler so much earlier or later than the trace
- * says, and by the step before: there is time between the steps, and between a client and the
+ * A log has no arrivals. A request may come to the scheduler so much earlier or later than the
+ * trace says, and by the step before. There is time between the steps, and between a client and the
  * engine.
  */
 const SLACK_MS = 25;

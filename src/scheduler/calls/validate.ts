@@ -121,8 +121,8 @@ export function checkRows(name: string, { length }: { length: number }, n: numbe
 }
 
 /**
- * Judges `n` rows: each count from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to
- * 2^31 - 2. Notes the sum of the counts.
+ * Judges `n` rows. Each count must be from 0 to `most[i]`. There must be as many token ids as the
+ * counts add up to, each from 0 to 2^31 - 2. Notes the sum of the counts.
  * @returns `short`: some row has no token though one is due
  */
 export function judgeRows(parsed: ParsedResult, n: number, most: Uint8Array): 'good' | 'short' | 'wrong' {

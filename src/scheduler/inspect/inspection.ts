@@ -86,9 +86,9 @@ export class Inspection {
   }
 
   /**
-   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free
-   * and still found by its hash, 2 held by a request, 3 used by a transfer. 4 quarantined, 5 never
-   * given out. The cost grows with the pool.
+   * The state of every block as one byte, by the id of the block, in a new array. The states: 0
+   * free, 1 free and still found by its hash, 2 held by a request, 3 used by a transfer. 4
+   * quarantined, 5 never given out. The cost grows with the pool.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blockStates(): Uint8Array {
@@ -99,8 +99,9 @@ export class Inspection {
   }
 
   /**
-   * The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
-   * Null without `kvGroups`. The cost grows with the pool, and with the rows of all requests.
+   * The KV cache group of every block, by its id. The group's row holds the block, or the block
+   * carries a hash for it; 255 = none. Null without `kvGroups`. The cost grows with the pool, and
+   * with the rows of all requests.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blockGroups(): Uint8Array | null {

@@ -18,8 +18,9 @@ export interface Deviations {
    */
   evictOnStepFailure: boolean;
   /**
-   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, more tokens than a step that may not
-   * divide them, or reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
+   * A request that can never be scheduled again ends with `length`. It needs more blocks than the
+   * pool has, or more tokens than a step that may not divide them. Or it reached `maxModelLen`
+   * before `minTokens`. vLLM preempts and re-admits such a request for ever.
    */
   endOutgrown: boolean;
   /**
@@ -44,9 +45,9 @@ export interface Deviations {
    */
   chunkMaxTokens: boolean;
   /**
-   * Blocks and rows of sessions that wait for input are reclaimed when something else needs them:
-   * the longest idle session first, and before anything is preempted. Blocks of sessions that wait
-   * for admission are reclaimed when otherwise nothing could run, also for these sessions
+   * Blocks and rows of sessions that wait for input are reclaimed when something else needs them.
+   * The longest idle session comes first, and before anything is preempted. Blocks of sessions that
+   * wait for admission are reclaimed when otherwise nothing could run, also for these sessions
    * themselves. A forced reset of the prefix cache reclaims both. The tokens of these sessions are
    * computed again, as far as they are not cached. In vLLM idle sessions hold their blocks until
    * they are aborted, and several of them can block one another for ever.
@@ -306,8 +307,8 @@ export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof 
 /**
  * The deviations of a scheduler.
  * @param given the option: all on, all off, or the names of those that are off
- * @param mended those that stay on even if all are off, because the chosen version of vLLM has them
- * too
+ * @param mended the deviations that stay on even if all are off, because the chosen version of vLLM
+ * has them too
  * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and all that are known
  */
 export function parseDeviations(given: unknown, mended: readonly (keyof Deviations)[]): Readonly<Deviations> {

@@ -65,9 +65,10 @@ function queueReason({ status, asksLater, waitsForAdapter }: WaitFields): WaitRe
  */
 export interface Deadlines {
   /**
-   * For a place in a step: from when the request was added, was preempted, or its session's turn came, until it is
-   * scheduled, whatever else it waits for meanwhile. Default 0 (for ever), as in vLLM: the client knows how long a
-   * queue may be, and can limit a single request too (`RequestInput.timeoutMs`).
+   * For a place in a step, until the request is scheduled, whatever else it waits for meanwhile. It
+   * begins when the request was added, was preempted, or its session's turn came. Default 0 (for
+   * ever), as in vLLM: the client knows how long a queue may be, and can limit a single request too
+   * (`RequestInput.timeoutMs`).
    */
   queue: number;
   /** For the next chunk of a session. Default 600,000. */

@@ -111,9 +111,9 @@ export function alignedTokens(
 
 /**
  * The end of a step if every block must have its state: a step that stays in the prompt ends with a
- * block. It stops at the first of these places that it would pass: the end of the block that it
- * begins in, the last block end that can be found, and the last block end before a divergence from
- * an earlier prompt.
+ * block. It stops at the first of three places that it would pass. They are the end of the block
+ * that it begins in, and the last block end that can be found. The third is the last block end
+ * before a divergence from an earlier prompt.
  * @param from tokens that are computed before the step
  * @param until where it could end
  * @param lastFound the last end of a block that can be found

@@ -135,11 +135,10 @@ export function sweepRunning(s: SchedulerState): number {
 }
 
 /**
- * Purge: keeps the live requests of a parked queue, in order, and then calls `onPurged` once for
- * each of the others;
- * `onPurged` may park and throw. Must be run both when parked requests are processed and when they
- * are restored, because a request can be finished in between. The map of live requests is a
- * required argument, so that no caller can omit it.
+ * Purge: keeps the live requests of a parked queue, in order. Then it calls `onPurged`, which may
+ * park and throw, once for each of the others. It must be run both when parked requests are
+ * processed and when they are restored, because a request can be finished in between. The map of
+ * live requests is a required argument, so that no caller can omit it.
  * @returns the number of purged requests
  * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `onPurged` throws
  */

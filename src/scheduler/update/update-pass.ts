@@ -17,8 +17,9 @@ const APPEND = PendingOp.append << 24;
 /**
  * Appends the sampled tokens, stops requests and fills `s.outputs` (the token half of vLLM `update_from_output`).
  *
- * All tokens of the step are queued for the native core first, then the operations that depend on them: publications,
- * and the ends of requests in batch order. They cross into native code with the next schedule.
+ * All tokens of the step are queued for the native core first, then the operations that depend on
+ * them. These are publications, and the ends of requests in batch order. They cross into native
+ * code with the next schedule.
  */
 export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult): void {
   const { tokens, counts, numTokens } = result;

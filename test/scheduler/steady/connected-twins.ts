@@ -18,7 +18,7 @@ interface Twin {
 
 /**
  * Two schedulers with a connector that live the same random life, one of them without a steady
- * decode: after each event their plans, the metadata of these plans and all calls of their
+ * decode. After each event their plans, the metadata of these plans and all calls of their
  * connectors must be the same. Now and then everything readable of them must be the same too.
  */
 export class ConnectedTwins {

@@ -76,7 +76,8 @@ export class AdmissionAudit {
     if (plan.totalTokens + slots >= rules.maxNumBatchedTokens) return;
     const idle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
     if (running.length + (seatsIdle ? idle : 0) >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
-    // Padding may not fit, a load may have to leave room, and outputs in flight may have to come first: then nobody else is looked at.
+    // Padding may not fit, a load may have to leave room, and outputs in flight may have to come
+    // first. Then nobody else is looked at.
     const mayStop = (padDecode && rules.maxDrafts > 0) || (loadReservation && rules.reporters !== null);
     if (mayStop || preemptedOutputs === 'await') return;
     // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.

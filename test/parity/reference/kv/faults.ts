@@ -3,7 +3,10 @@
  * fault too, so that what vLLM does there can be replayed.
  */
 export interface Faults {
-  /** The lookup of a Mamba group is widened for a drafter as if the last block were dropped again: the hit is one block too long. */
+  /**
+   * The lookup of a Mamba group is widened for a drafter as if the last block were dropped again.
+   * The hit is one block too long.
+   */
   readonly G1: boolean;
   /** Of several specs of full attention only the first one's rows are cut to the hit. */
   readonly G2: boolean;

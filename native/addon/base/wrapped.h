@@ -70,7 +70,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
 
   /// @throws Error kDisposed
   const std::shared_ptr<T>& owned() const {
-    if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
+    if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used after it was disposed"};
     return owned_;
   }
   /// Releases this object's share of the native object now. Calls its close() first, if it has that

@@ -8,7 +8,7 @@ import type { SchedulerState } from './scheduler-state.js';
 
 /**
  * The founding guards of this project: get and skip, realign, sweep, purge. The scheduler's own
- * code gives them nothing to find. They exist for foreign events and adapters, which finish a
+ * code gives them nothing to find. They exist for external events and adapters, which finish a
  * request twice, restamp its status, or name a request that is long gone. A guard counts its
  * findings, so that it does not turn a crash into a silent leak (vllm-omni #3774).
  */

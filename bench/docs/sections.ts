@@ -110,9 +110,9 @@ function engine(figures: Figures): string {
   return `## The engine
 
 The executor of this measurement does nothing. The columns "bare scheduler", "engine" and "with
-tables" have the p50 of a step. The next three have tokens per second through \`submit\`, by three ways
-to read: one \`for await\` per stream, a listener (\`onOutput\` and \`read\`, as in the server), or only
-\`result()\`. The last column has the delay of the event loop with \`for await\`.
+tables" have the p50 of a step. The next three have tokens per second through \`submit\`. The reader is one
+\`for await\` per stream, a listener (\`onOutput\` and \`read\`, as in the server), or only \`result()\`.
+The last column has the delay of the event loop with \`for await\`.
 
 ${markdown(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}
 

@@ -96,7 +96,9 @@ describe('a CUDA lane', () => {
       expect(text).toContain("allocate it with place 'pinned'");
     }
     expect(lane(pinned, arena('pinned'))).toContain('got two arenas in pinned memory');
-    expect(lane(pinned, device, { mode: 'kernel' })).toContain('must be a multiple of 16 for a lane that copies by a kernel, got 72');
+    expect(lane(pinned, device, { mode: 'kernel' })).toContain(
+      'must be a multiple of 16 for a lane that copies by a kernel, got 72',
+    );
     expect(lane(device, device)).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: /);
     expect(lane(source, device)).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: .*72/);
     expect(refusal(() => new HostLane(queue, device, host))).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: /);

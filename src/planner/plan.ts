@@ -24,8 +24,8 @@ export interface PlanInput {
   readonly sweep: Sweep;
   /**
    * `grid` (default): every point is simulated with all requests. `halving`: all points are
-   * simulated with the first few requests, and the best third of each round with three times as
-   * many, until the last round has all requests.
+   * simulated with the first few requests. The best third of each round gets three times as many,
+   * until the last round has all requests.
    */
   readonly search?: Search;
   /** Probability that a draft token is accepted, given that those before it were. Default 0.7. */

@@ -102,8 +102,8 @@ export interface Plan {
   /** In the order of the sweep. */
   readonly points: readonly PlannedPoint[];
   /**
-   * The load of the sensitivities, in requests per second: the lowest load, in powers of two times
-   * the trace's own, at which a point misses the objective.
+   * The load of the sensitivities, in requests per second. Of the trace's own load, times powers of
+   * two, it is the lowest at which a point misses the objective.
    */
   readonly rankedAt: number;
   readonly sensitivities: readonly Sensitivity[];

@@ -93,6 +93,12 @@ export function faulty(
     dropSampler: (sampler) => context.dropSampler(sampler),
     cells: () => context.cells(),
     positions: (sequence) => context.positions(sequence),
+    blockBytes: () => context.blockBytes(),
+    addArena: (pointer, numBlocks) => context.addArena(pointer, numBlocks),
+    dropArena: (arena) => context.dropArena(arena),
+    placeOf: (arena, block) => context.placeOf(arena, block),
+    copy: (moves, size) => context.copy(moves, size),
+    waitForCopies: () => context.waitForCopies(),
     dispose: () => context.dispose(),
     changed: () => changed,
   };

@@ -93,6 +93,15 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.accepted).toBeGreaterThan(10);
   });
 
+  it('are so where blocks move to host memory and back', async () => {
+    const figures = await run({ ...llama, offloads: true, numBlocks: 24 }, share([1, 2], [1, 2, 3, 4]));
+    expect(figures.reports).toEqual([]);
+    expect(figures).toMatchObject({ wrong: 0, errors: 0, failedSteps: 0 });
+    expect(figures.saved).toBeGreaterThan(50);
+    expect(figures.loaded).toBeGreaterThan(20);
+    expect(figures.aborted).toBeGreaterThan(0);
+  });
+
   it.skipIf(isQuick)(
     'are so where decodes and their drafts are so many that they stand in several calls',
     async () => {

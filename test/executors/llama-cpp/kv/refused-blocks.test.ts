@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { Random } from '../../../../src/base/random.js';
 import type { RefusedCopy } from '../../../../src/executors/llama-cpp/kv/copy-ends.js';
-import { LlamaExecutor } from '../../../../src/executors/llama-cpp/llama-executor.js';
+import type { LlamaExecutor } from '../../../../src/executors/llama-cpp/llama-executor.js';
 import type { LlamaExecutorOptions } from '../../../../src/executors/llama-cpp/llama-options.js';
 import { openLlamaModel } from '../../../../src/executors/llama-cpp/model/llama-model.js';
 import { BlockArena } from '../../../../src/transfer/block-arena.js';
@@ -131,12 +131,15 @@ describe.skipIf(!hasLlama)('saved blocks of llama.cpp', () => {
     expect(origins.size).toBe(3);
   });
 
-  it.each(FIELDS.map((name, i) => [name, i] as const))('are refused if their %s is another', async (name, i) => {
-    const end = await load(own, (bytes) => {
-      bytes[8 + 8 * i] ^= 1;
-    });
-    expect(end).toEqual(refused(name));
-  });
+  it.each(FIELDS.map((name, i) => [name, i] as const))(
+    'are refused if their %s is another',
+    async (name, i) => {
+      const end = await load(own, (bytes) => {
+        bytes[8 + 8 * i] ^= 1;
+      });
+      expect(end).toEqual(refused(name));
+    },
+  );
 
   it('are refused with any bit of the header changed', async () => {
     for (let bit = 0; bit < 8 * HEADER; bit += share(7, 3, 1)) {
@@ -177,7 +180,12 @@ describe.skipIf(!hasLlama)('saved blocks of llama.cpp', () => {
 
   it('leave the executor as it was, whatever came of them', async () => {
     expect(await compute(own)).toEqual(text);
-    expect(await compute(own, PROMPT.map((token) => token + 1))).toHaveLength(4);
+    expect(
+      await compute(
+        own,
+        PROMPT.map((token) => token + 1),
+      ),
+    ).toHaveLength(4);
     expect(await load(own)).toEqual({ verdict: Verdict.ok, reasons: [], loaded: 3 });
   });
 
@@ -211,7 +219,7 @@ describe.skipIf(!hasLlama)('saved blocks of llama.cpp', () => {
     expect(() => plain.kv).toThrow(bad(/kvTransfer/));
   });
 
-  it('go only to arenas of the host with blocks of their size', async () => {
+  it('go only to arenas of the host with blocks of their size', () => {
     const queue = new CompletionQueue();
     const bad = expect.objectContaining({ code: 'ERR_BLOCKSTEP_BAD_ARG' });
     const arena = BlockArena.allocate({ numBlocks: 2, bytesPerBlock: own.kv.bytesPerBlock + 1 });

@@ -20,7 +20,8 @@ Random requests in random engines over llama.cpp, every token compared with that
   --config NAME  greedy, drafts, sampling, both, adapters, failing, flash, usual, offload,
                  offload-flash (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
-  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling), adapter (with adapters)`;
+  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling), adapter (with adapters),
+                 block (with offload)`;
 
 const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   greedy: {},

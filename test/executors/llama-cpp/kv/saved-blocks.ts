@@ -1,3 +1,4 @@
+// Executors whose blocks are copied, and arenas that blocks are saved in.
 import { Engine } from '../../../../src/engine/engine.js';
 import type { LlamaKv } from '../../../../src/executors/llama-cpp/kv/llama-kv.js';
 import { LlamaExecutor } from '../../../../src/executors/llama-cpp/llama-executor.js';

@@ -1,5 +1,5 @@
-// BlockHeader: what stands in front of the bytes of a saved KV block, and says whether this context
-// may read them. Saved bytes come from disks and servers, and llama.cpp trusts what it reads.
+// BlockHeader: stands in front of the bytes of a saved KV block, and says whether this context may
+// read them. Saved bytes come from disks and servers, and llama.cpp trusts what it reads.
 #pragma once
 
 #include <array>

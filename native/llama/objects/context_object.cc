@@ -242,15 +242,16 @@ Napi::Value ContextObject::copy(const Napi::CallbackInfo& info) {
     // The target of a save and a load is a block, and their last number its arena.
     list.push_back({move, has_block ? block_of(env, move.to, move.target) : nullptr});
   }
-  const auto done = [this] {
-    channel_.NonBlockingCall([this](Napi::Env own, Napi::Function) { settle_copies(own); });
+  const auto copies = std::make_shared<Copies>(std::move(list));
+  const Napi::Promise::Deferred deferred(env);
+  const auto done = [this, copies, deferred] {
+    channel_.NonBlockingCall([this, copies, deferred](Napi::Env own, Napi::Function) { settle_copies(own, *copies, deferred); });
   };
-  copies_ = std::make_shared<Copies>(std::move(list));
-  runner_->copy(copies_, done);
+  copies_ = copies;
+  runner_->copy(copies, done);
   self_ = Napi::Persistent(Value());
   channel_.Ref(env);
-  copying_.emplace(env);
-  return copying_->Promise();
+  return deferred.Promise();
 }
 
 Napi::Object ContextObject::ends_of(Napi::Env env, const Copies& copies) {
@@ -260,21 +261,23 @@ Napi::Object ContextObject::ends_of(Napi::Env env, const Copies& copies) {
   return object;
 }
 
-void ContextObject::settle_copies(Napi::Env env) {
+void ContextObject::settle_copies(Napi::Env env, const Copies& copies, const Napi::Promise::Deferred& deferred) {
   const Napi::HandleScope scope(env);
-  const auto over = copies_;
-  const auto deferred = copying_;
-  copies_.reset();
-  copying_.reset();
-  self_.Reset();
-  if (runner_ != nullptr) channel_.Unref(env);
-  if (deferred.has_value() && over != nullptr) deferred->Resolve(ends_of(env, *over));
+  if (copies_.get() == &copies) copies_.reset();
+  // Somebody may have waited for these copies, and begun other work meanwhile.
+  if (copies_ == nullptr && !goes_on_) {
+    self_.Reset();
+    if (runner_ != nullptr) channel_.Unref(env);
+  }
+  deferred.Resolve(ends_of(env, copies));
 }
 
 Napi::Value ContextObject::wait_for_copies(const Napi::CallbackInfo& info) {
   if (runner_ == nullptr || copies_ == nullptr) return info.Env().Null();
-  copies_->wait();
-  return ends_of(info.Env(), *copies_);
+  const auto copies = std::move(copies_);
+  copies_.reset();
+  copies->wait();
+  return ends_of(info.Env(), *copies);
 }
 
 Napi::Value ContextObject::dispose(const Napi::CallbackInfo& info) {

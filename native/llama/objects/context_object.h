@@ -54,15 +54,14 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
   const BlockCopier& copier(Napi::Env env) const;
   /// The memory of a block of an arena. @throws Napi::Error
   uint8_t* block_of(Napi::Env env, int arena, int block) const;
-  void settle_copies(Napi::Env env);
+  void settle_copies(Napi::Env env, const Copies& copies, const Napi::Promise::Deferred& deferred);
   static Napi::Object ends_of(Napi::Env env, const Copies& copies);
 
   std::unique_ptr<Runner> runner_;  // null after it has ended
   std::map<int, Arena> arenas_;
   int next_arena_ = 0;
-  /// The copies under way, and the promise of their ends.
+  /// The copies under way.
   std::shared_ptr<Copies> copies_;
-  std::optional<Napi::Promise::Deferred> copying_;
   /// Passes answers to the JavaScript thread. It keeps the process alive only while a program is
   /// computed.
   Napi::ThreadSafeFunction channel_;

@@ -103,7 +103,7 @@ export class CellCopies {
     for (const each of [...this.#waiting]) if (jobs.has(each.job)) this.cancel(each.job);
     if (!this.#waiting.some(({ job }) => jobs.has(job))) return;
     const copies = this.#options.context.waitForCopies();
-    if (copies !== null) this.#settle(copies);
+    if (copies !== null && this.#turn !== null) this.#settle(this.#turn, copies);
   }
 
   /**
@@ -113,9 +113,9 @@ export class CellCopies {
   async run(): Promise<void> {
     const begun = this.#begin();
     if (begun === null) return;
-    const { moves, over } = begun;
+    const { turn, moves, over } = begun;
     const copies = this.#options.context.copy(moves, moves.length);
-    void copies.then((brought) => this.#settle(brought));
+    void copies.then((brought) => this.#settle(turn, brought));
     // The turn may be over before: `flush` takes the ends itself, and none come after `dispose`.
     await over;
     if (this.#failure === '') return;
@@ -132,7 +132,7 @@ export class CellCopies {
   }
 
   /** Chooses the copies of a turn. @returns null: there are none */
-  #begin(): { moves: Int32Array; over: Promise<void> } | null {
+  #begin(): { turn: Turn; moves: Int32Array; over: Promise<void> } | null {
     const { context, moves } = this.#options;
     const most = Math.max(1, Math.floor(TURN_BYTES / context.blockBytes()));
     const copies: [Waiting, number, number][] = [];
@@ -158,8 +158,9 @@ export class CellCopies {
     const over = new Promise<void>((resolve) => {
       settled = resolve;
     });
-    this.#turn = { copies, sequences, over: settled };
-    return { moves: moves().take(), over };
+    const turn = { copies, sequences, over: settled };
+    this.#turn = turn;
+    return { turn, moves: moves().take(), over };
   }
 
   #save(each: Waiting): boolean {
@@ -188,9 +189,9 @@ export class CellCopies {
     return job.blocks.length === 0 ? -1 : (this.#options.cells.open() ?? -1);
   }
 
-  #settle({ ends, failure }: NativeCopies): void {
-    const turn = this.#turn;
-    if (turn === null) return;
+  #settle(turn: Turn, { ends, failure }: NativeCopies): void {
+    // It is over already, and another one may have begun.
+    if (this.#turn !== turn) return;
     this.#turn = null;
     this.#failure = failure;
     for (const [i, [each, block, sequence]] of turn.copies.entries()) {

@@ -51,7 +51,8 @@ function setUp(blockBytes: number, numSequences = 3) {
     answer?.(given);
     await run;
   };
-  return { copies, cells, moves, asked, over, add, turn, ends, fail: () => answer?.([], 'planted') };
+  const answerTo = () => answer;
+  return { copies, cells, asked, over, add, turn, ends, answerTo, fail: () => answer?.([], 'planted') };
 }
 
 /** Gives a block all its tokens, in a sequence of its own that keeps it. */
@@ -124,6 +125,25 @@ describe('turns of copies', () => {
     await turn(0);
     expect(over.get('whole')).toBe(Verdict.ok);
     expect(copies.cancel(whole)).toBe(false);
+  });
+
+  it('do not take the ends of copies that were waited for for those of later ones', async () => {
+    const { copies, cells, over, add, ends, answerTo } = setUp(2 ** 25);
+    for (const block of [1, 2]) compute(cells, block, block);
+    const first = add('first', true, [1], [1]);
+    const run = copies.run();
+    const late = answerTo();
+    ends.waited = { ends: Int32Array.of(0), failure: '' };
+    copies.flush(new Set([first]));
+    await run;
+    add('second', true, [2], [2]);
+    const next = copies.run();
+    late?.([0]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([...over.keys()]).toEqual(['first']);
+    answerTo()?.([8]);
+    await next;
+    expect(over.get('second')).toBe(Verdict.failed);
   });
 
   it('give a failed load no cells', async () => {

@@ -34,7 +34,7 @@ export interface PlanInput {
   readonly engines?: number;
   readonly router?: Router;
   /**
-   * For this many of the best points, the plan finds the load at which the agreement breaks.
+   * For this many of the best points, the plan finds the highest load that meets the objective.
    * Default 3.
    */
   readonly finalists?: number;
@@ -88,7 +88,7 @@ export interface Sensitivity {
   readonly spread: number;
 }
 
-/** A finalist, and the load at which it breaks the agreement. */
+/** A finalist, and the highest load at which it meets the objective. */
 export interface Finalist {
   readonly point: Point;
   readonly capacity: Capacity;
@@ -115,8 +115,8 @@ const MEMBERS = 4;
 const WINDOWS = 24;
 
 /**
- * Compares options under an agreement, by simulating each. Then it finds the load at which the best
- * options break the agreement, and how many engines the trace needs.
+ * Compares options under a latency objective, by simulating each. Then it finds the highest load at
+ * which the best options meet the objective, and the number of engines that the trace needs.
  * @throws ERR_BLOCKSTEP_BAD_ARG before anything runs: for a point that the scheduler refuses,
  * named; for a trace without times
  * @throws the signal's reason once it is aborted

@@ -31,7 +31,7 @@ export function planTable(told: Told): string {
       ]),
     ),
     table(
-      ['the load at which the agreement breaks', ''],
+      ['highest load that meets the objective', ''],
       finalists.map((each) => [pointInWords(each.point), loadInWords(each)]),
     ),
     table(

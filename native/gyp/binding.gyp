@@ -87,6 +87,8 @@
         "../llama/attention/reads.cc",
         "../llama/attention/trial.cc",
         "../llama/attention/x64.cc",
+        "../llama/block_copier.cc",
+        "../llama/block_header.cc",
         "../llama/context.cc",
         "../llama/runner.cc",
         "../llama/sampler.cc",

@@ -22,7 +22,8 @@
 
 namespace blockstep::llama {
 
-enum class Operation : int32_t { kRemove = 0, kCopy = 1 };
+/// The last two are for copies alone: they save and load a block at `from`.
+enum class Operation : int32_t { kRemove = 0, kCopy = 1, kSave = 2, kLoad = 3 };
 
 struct Move {
   int32_t kind;

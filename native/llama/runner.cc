@@ -24,6 +24,19 @@ void append(Answer& group, const Answer& answer) {
 
 }  // namespace
 
+void Copies::finish(std::vector<int32_t> ends, std::string failure) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  ends_ = std::move(ends);
+  failure_ = std::move(failure);
+  is_over_ = true;
+  over_.notify_all();
+}
+
+void Copies::wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  over_.wait(lock, [this] { return is_over_; });
+}
+
 Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& config)
     : weights_(std::move(weights)),
       library_(weights_->library),
@@ -35,6 +48,8 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
   params.n_batch = static_cast<uint32_t>(config.batch);
   params.n_ubatch = static_cast<uint32_t>(config.micro_batch);
   params.n_seq_max = static_cast<uint32_t>(has_twins_ ? 2 * config.sequences : config.sequences);
+  const bool copies_blocks = config.block_size > 0 && !has_twins_ && !weights_->keeps_state();
+  if (copies_blocks) params.n_seq_max++;
   // llama.cpp needs room for at least one row of logits per sequence.
   params.n_outputs_max = std::max(params.n_seq_max, static_cast<uint32_t>(config.outputs));
   params.n_batch = std::max(params.n_batch, params.n_outputs_max);
@@ -43,6 +58,8 @@ Runner::Runner(std::shared_ptr<const Weights> weights, const RunnerConfig& confi
   if (config.threads > 1) context_->start_threads(config.threads);
   memory_ = library_.llama_get_memory(context_->get());
   cells_ = static_cast<int>(library_.llama_n_ctx(context_->get()));
+  if (copies_blocks)
+    copier_ = std::make_unique<BlockCopier>(library_, context_->get(), config.sequences, config.block_size, config.origin);
   thread_ = std::thread([this] { work(); });
 }
 
@@ -76,6 +93,42 @@ void Runner::compute(const int32_t* program, std::size_t size, int chain, std::f
     }
   };
   wake_.notify_all();
+}
+
+void Runner::copy(std::shared_ptr<Copies> copies, std::function<void()> done) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  job_ = [this, copies = std::move(copies), done = std::move(done)] {
+    make(*copies);
+    done();
+  };
+  wake_.notify_all();
+}
+
+void Runner::make(Copies& copies) const {
+  std::vector<int32_t> ends;
+  std::string failure;
+  try {
+    for (const Copy& copy : copies.list) {
+      const auto [kind, sequence, target, from, to] = copy.move;
+      if (copy.block == nullptr) {
+        move(copy.move);
+        continue;
+      }
+      CopyEnd end = CopyEnd::kStopped;
+      if (!stopping_) {
+        try {
+          end = kind == static_cast<int32_t>(Operation::kSave) ? copier_->save(sequence, from, copy.block)
+                                                               : copier_->load(sequence, from, copy.block);
+        } catch (const std::exception&) {
+          end = CopyEnd::kLlama;
+        }
+      }
+      ends.push_back(static_cast<int32_t>(end));
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();
+  }
+  copies.finish(std::move(ends), std::move(failure));
 }
 
 void Runner::work() {

@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "block_copier.h"
 #include "context.h"
 #include "next_step.h"
 #include "program.h"
@@ -31,6 +32,37 @@ struct RunnerConfig : ContextConfig {
   int sequences = 0;     // number of sequences of programs, numbered from 0
   int outputs = 0;       // most sampled rows of a call
   int batch_threads = 1;
+  int block_size = 0;  // tokens of the blocks that copies save and load; 0: none are copied
+  BlockOrigin origin{};
+};
+
+/// A change of cells between programs. A save or a load of a block has the block's memory.
+struct Copy {
+  Move move;
+  uint8_t* block = nullptr;
+};
+
+/// Copies under way. The JavaScript thread may wait for them.
+class Copies {
+ public:
+  explicit Copies(std::vector<Copy> given) : list(std::move(given)) {}
+
+  const std::vector<Copy> list;
+
+  void finish(std::vector<int32_t> ends, std::string failure);
+  /// Waits until the copies are over.
+  void wait();
+  /// The end of each save and load, in their order. Only after the copies are over.
+  const std::vector<int32_t>& ends() const { return ends_; }
+  /// Why a change between them could not be made, so that the content of the cache is unknown.
+  const std::string& failure() const { return failure_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool is_over_ = false;
+  std::vector<int32_t> ends_;
+  std::string failure_;
 };
 
 /// The result of a program, or of several steps of its chain, one after the other.
@@ -66,6 +98,14 @@ class Runner {
   /// Ends the chain after its present step. From any thread.
   void end_chain() { chain_ended_ = true; }
 
+  /// Makes changes of cells, saves and loads in the runner's thread, in their order, and calls
+  /// `done` there. No program may be computed meanwhile.
+  void copy(std::shared_ptr<Copies> copies, std::function<void()> done);
+
+  /// Null: blocks are not copied.
+  const BlockCopier* copier() const { return copier_.get(); }
+  int sequences() const { return config_.sequences; }
+
   /// Aborts the current computation, as far as llama.cpp supports it, and ends the thread. No
   /// callback is called after it returns.
   void stop();
@@ -89,6 +129,7 @@ class Runner {
   void run_chain(const std::vector<ProgramCall>& calls, int most, const std::function<void(Answer)>& done);
   bool goes_on(const Answer& answer, NextStep& next, std::size_t at);
   void move(const Move& move) const;
+  void make(Copies& copies) const;
   /// Makes the context compute with an adapter. llama.cpp has one set of adapters for a whole batch,
   /// and reserves its memory for computing again if the set changes.
   void use_adapter(int number);
@@ -109,6 +150,7 @@ class Runner {
   const bool has_twins_;
   std::unique_ptr<Context> context_;
   api::llama_memory_t memory_ = nullptr;
+  std::unique_ptr<BlockCopier> copier_;
   int cells_ = 0;
   /// The adapter of the context; -1: none.
   int adapter_ = -1;

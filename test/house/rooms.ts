@@ -62,6 +62,7 @@ export const ROOMS: readonly string[] = [
   'executors/llama-cpp/sampling',
   'executors/llama-cpp/model',
   'executors/llama-cpp/step',
+  'executors/llama-cpp/kv',
   'executors/llama-cpp/embed',
   'executors/llama-cpp',
   'connectors/base',

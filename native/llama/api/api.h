@@ -242,6 +242,9 @@ bool llama_memory_seq_rm(llama_memory_t mem, llama_seq_id seq_id, llama_pos p0, 
 void llama_memory_seq_cp(llama_memory_t mem, llama_seq_id seq_id_src, llama_seq_id seq_id_dst, llama_pos p0, llama_pos p1);
 llama_pos llama_memory_seq_pos_min(llama_memory_t mem, llama_seq_id seq_id);
 llama_pos llama_memory_seq_pos_max(llama_memory_t mem, llama_seq_id seq_id);
+size_t llama_state_seq_get_size(llama_context* ctx, llama_seq_id seq_id);
+size_t llama_state_seq_get_data(llama_context* ctx, uint8_t* dst, size_t size, llama_seq_id seq_id);
+size_t llama_state_seq_set_data(llama_context* ctx, const uint8_t* src, size_t size, llama_seq_id dest_seq_id);
 int32_t llama_decode(llama_context* ctx, llama_batch batch);
 void llama_set_abort_callback(llama_context* ctx, ggml_abort_callback abort_callback, void* abort_callback_data);
 void llama_synchronize(llama_context* ctx);

@@ -52,6 +52,9 @@
   X(llama_memory_seq_cp) \
   X(llama_memory_seq_pos_min) \
   X(llama_memory_seq_pos_max) \
+  X(llama_state_seq_get_size) \
+  X(llama_state_seq_get_data) \
+  X(llama_state_seq_set_data) \
   X(llama_decode) \
   X(llama_set_abort_callback) \
   X(llama_synchronize) \

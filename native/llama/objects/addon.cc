@@ -11,7 +11,7 @@ namespace {
 
 /// Version of the interface between TypeScript and this addon.
 /// src/executors/llama-cpp/native/addon.ts expects the same number.
-constexpr double kAbi = 6;
+constexpr double kAbi = 7;
 
 Napi::Object define_module(Napi::Env env, Napi::Object exports) {
   auto* classes = new Classes;

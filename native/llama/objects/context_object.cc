@@ -46,6 +46,12 @@ Napi::Function ContextObject::define_class(Napi::Env env) {
                       InstanceMethod("dropSampler", &ContextObject::drop_sampler),
                       InstanceMethod("cells", &ContextObject::cells),
                       InstanceMethod("positions", &ContextObject::positions),
+                      InstanceMethod("blockBytes", &ContextObject::block_bytes),
+                      InstanceMethod("addArena", &ContextObject::add_arena),
+                      InstanceMethod("dropArena", &ContextObject::drop_arena),
+                      InstanceMethod("placeOf", &ContextObject::place_of),
+                      InstanceMethod("copy", &ContextObject::copy),
+                      InstanceMethod("waitForCopies", &ContextObject::wait_for_copies),
                       InstanceMethod("dispose", &ContextObject::dispose)});
 }
 
@@ -80,7 +86,7 @@ Runner& ContextObject::runner(Napi::Env env) const {
 Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Runner& runner = this->runner(env);
-  if (goes_on_) throw Napi::Error::New(env, "a program is computed already");
+  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(env, "a program is computed already");
   const auto program = info[0].As<Napi::Int32Array>();
   const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
   if (size > program.ElementLength()) throw Napi::RangeError::New(env, "the program is longer than its array");
@@ -170,12 +176,108 @@ Napi::Value ContextObject::cells(const Napi::CallbackInfo& info) {
 
 Napi::Value ContextObject::positions(const Napi::CallbackInfo& info) {
   const Runner& runner = this->runner(info.Env());
-  if (goes_on_) throw Napi::Error::New(info.Env(), "a program is computed");
+  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(info.Env(), "a program is computed");
   const auto [first, last] = runner.positions(info[0].As<Napi::Number>());
   auto pair = Napi::Array::New(info.Env(), 2);
   pair.Set(0u, first);
   pair.Set(1u, last);
   return pair;
+}
+
+const BlockCopier& ContextObject::copier(Napi::Env env) const {
+  const auto* copier = runner(env).copier();
+  if (copier == nullptr) throw Napi::Error::New(env, "the context copies no blocks");
+  return *copier;
+}
+
+Napi::Value ContextObject::block_bytes(const Napi::CallbackInfo& info) {
+  const auto* copier = runner(info.Env()).copier();
+  return Napi::Number::New(info.Env(), copier == nullptr ? 0.0 : static_cast<double>(copier->block_bytes()));
+}
+
+Napi::Value ContextObject::add_arena(const Napi::CallbackInfo& info) {
+  copier(info.Env());
+  bool is_lossless = false;
+  const uint64_t address = info[0].As<Napi::BigInt>().Uint64Value(&is_lossless);
+  const auto num_blocks = info[1].As<Napi::Number>().Uint32Value();
+  arenas_.emplace(next_arena_, Arena{reinterpret_cast<uint8_t*>(static_cast<uintptr_t>(address)), num_blocks});
+  return Napi::Number::New(info.Env(), next_arena_++);
+}
+
+Napi::Value ContextObject::drop_arena(const Napi::CallbackInfo& info) {
+  arenas_.erase(info[0].As<Napi::Number>().Int32Value());
+  return info.Env().Undefined();
+}
+
+uint8_t* ContextObject::block_of(Napi::Env env, int arena, int block) const {
+  const auto found = arenas_.find(arena);
+  if (found == arenas_.end()) throw Napi::Error::New(env, "there is no such arena");
+  const auto place = static_cast<std::size_t>(block);
+  if (block < 0 || place >= found->second.num_blocks) throw Napi::Error::New(env, "the arena has no such block");
+  return found->second.first + place * copier(env).block_bytes();
+}
+
+Napi::Value ContextObject::place_of(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  const auto& copier = this->copier(env);
+  const uint8_t* block = block_of(env, info[0].As<Napi::Number>(), info[1].As<Napi::Number>());
+  return Napi::Number::New(env, copier.place_of(block));
+}
+
+Napi::Value ContextObject::copy(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  copier(env);
+  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(env, "a program is computed already");
+  const auto moves = info[0].As<Napi::Int32Array>();
+  const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
+  if (size > moves.ElementLength() || size % 5 != 0) throw Napi::RangeError::New(env, "a list of moves is cut off");
+  std::vector<Copy> list;
+  const int sequences = runner_->sequences();
+  for (std::size_t at = 0; at < size; at += 5) {
+    const Move move{moves[at], moves[at + 1], moves[at + 2], moves[at + 3], moves[at + 4]};
+    const bool has_block = move.kind == static_cast<int32_t>(Operation::kSave) || move.kind == static_cast<int32_t>(Operation::kLoad);
+    const auto is_sequence = [sequences](int32_t sequence) { return sequence >= 0 && sequence < sequences; };
+    if (!is_sequence(move.sequence) || (!has_block && !is_sequence(move.target)))
+      throw Napi::RangeError::New(env, "there is no such sequence");
+    // The target of a save and a load is a block, and their last number its arena.
+    list.push_back({move, has_block ? block_of(env, move.to, move.target) : nullptr});
+  }
+  const auto copies = std::make_shared<Copies>(std::move(list));
+  const Napi::Promise::Deferred deferred(env);
+  const auto done = [this, copies, deferred] {
+    channel_.NonBlockingCall([this, copies, deferred](Napi::Env own, Napi::Function) { settle_copies(own, *copies, deferred); });
+  };
+  copies_ = copies;
+  runner_->copy(copies, done);
+  self_ = Napi::Persistent(Value());
+  channel_.Ref(env);
+  return deferred.Promise();
+}
+
+Napi::Object ContextObject::ends_of(Napi::Env env, const Copies& copies) {
+  auto object = Napi::Object::New(env);
+  object.Set("ends", copied<Napi::Int32Array>(env, copies.ends()));
+  object.Set("failure", copies.failure());
+  return object;
+}
+
+void ContextObject::settle_copies(Napi::Env env, const Copies& copies, const Napi::Promise::Deferred& deferred) {
+  const Napi::HandleScope scope(env);
+  if (copies_.get() == &copies) copies_.reset();
+  // Somebody may have waited for these copies, and begun other work meanwhile.
+  if (copies_ == nullptr && !goes_on_) {
+    self_.Reset();
+    if (runner_ != nullptr) channel_.Unref(env);
+  }
+  deferred.Resolve(ends_of(env, copies));
+}
+
+Napi::Value ContextObject::wait_for_copies(const Napi::CallbackInfo& info) {
+  if (runner_ == nullptr || copies_ == nullptr) return info.Env().Null();
+  const auto copies = std::move(copies_);
+  copies_.reset();
+  copies->wait();
+  return ends_of(info.Env(), *copies);
 }
 
 Napi::Value ContextObject::dispose(const Napi::CallbackInfo& info) {

@@ -4,6 +4,7 @@
 #include <napi.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -36,9 +37,31 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
   Napi::Value drop_sampler(const Napi::CallbackInfo& info);
   Napi::Value cells(const Napi::CallbackInfo& info);
   Napi::Value positions(const Napi::CallbackInfo& info);
+  Napi::Value block_bytes(const Napi::CallbackInfo& info);
+  Napi::Value add_arena(const Napi::CallbackInfo& info);
+  Napi::Value drop_arena(const Napi::CallbackInfo& info);
+  Napi::Value place_of(const Napi::CallbackInfo& info);
+  Napi::Value copy(const Napi::CallbackInfo& info);
+  Napi::Value wait_for_copies(const Napi::CallbackInfo& info);
   Napi::Value dispose(const Napi::CallbackInfo& info);
 
+  /// Memory of blocks, outside this addon. Its owner keeps it until it was dropped here.
+  struct Arena {
+    uint8_t* first;
+    std::size_t num_blocks;
+  };
+
+  const BlockCopier& copier(Napi::Env env) const;
+  /// The memory of a block of an arena. @throws Napi::Error
+  uint8_t* block_of(Napi::Env env, int arena, int block) const;
+  void settle_copies(Napi::Env env, const Copies& copies, const Napi::Promise::Deferred& deferred);
+  static Napi::Object ends_of(Napi::Env env, const Copies& copies);
+
   std::unique_ptr<Runner> runner_;  // null after it has ended
+  std::map<int, Arena> arenas_;
+  int next_arena_ = 0;
+  /// The copies under way.
+  std::shared_ptr<Copies> copies_;
   /// Passes answers to the JavaScript thread. It keeps the process alive only while a program is
   /// computed.
   Napi::ThreadSafeFunction channel_;

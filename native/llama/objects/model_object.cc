@@ -34,6 +34,9 @@ RunnerConfig read_runner(const Napi::Object& object) {
   config.outputs = integer(object, "outputs");
   config.batch_threads = integer(object, "batchThreads");
   config.on_gpu = boolean(object, "offloadCache");
+  config.block_size = integer(object, "blockSize");
+  const auto origin = object.Get("origin").As<Napi::BigUint64Array>();
+  for (std::size_t i = 0; i < config.origin.size() && i < origin.ElementLength(); i++) config.origin[i] = origin[i];
   return config;
 }
 

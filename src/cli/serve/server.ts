@@ -99,7 +99,7 @@ async function prepareEngine(
     engine?.dispose();
     // An engine that was not made does not own its executor.
     if (engine === null) await executor.dispose?.();
-    served.close?.();
+    await served.close?.();
     throw error;
   }
 }
@@ -116,7 +116,7 @@ async function serve(
     url = await listen(app, host, port);
   } catch (error) {
     engine.dispose();
-    served.close?.();
+    await served.close?.();
     await kvEvents?.close();
     throw error;
   }
@@ -139,7 +139,7 @@ async function serve(
     );
   io.stderr.write(`\nending: unfinished requests may finish for ${drainMs} ms\n`);
   await app.close();
-  served.close?.();
+  await served.close?.();
   await kvEvents?.close();
   return ExitCode.ok;
 }

@@ -1,11 +1,11 @@
 import { BlockstepError } from '../../base/errors.js';
-import type { BlockArena } from '../../transfer/block-arena.js';
+import { BlockArena } from '../../transfer/block-arena.js';
 import { CompletionQueue } from '../../transfer/completion-queue.js';
 import { CudaLane } from '../../transfer/cuda-lane.js';
 import { HostLane } from '../../transfer/host-lane.js';
 import type { Lane } from '../../transfer/lane.js';
 import { Verdict } from '../../transfer/verdict.js';
-import type { KvMemory } from './kv-memory.js';
+import type { KvMemory, LanedMemory } from './kv-memory.js';
 
 /** Makes a lane that copies from one arena to another. */
 export type LaneFactory = (queue: CompletionQueue, source: BlockArena, target: BlockArena) => Lane;
@@ -30,7 +30,7 @@ export type JobEnd = (verdict: Verdict) => void;
 export class KvLanes {
   /** The jobs of both lanes complete in this queue. */
   readonly queue = new CompletionQueue();
-  readonly #memory: KvMemory;
+  readonly #memory: KvMemory | LanedMemory;
   readonly #loads: Lane;
   readonly #stores: Lane;
   readonly #ends = new Map<number, JobEnd>();
@@ -42,12 +42,15 @@ export class KvLanes {
   /**
    * @param other the arena to load from and store to; its blocks have the size of the KV memory's
    * blocks
+   * @param makeLane makes the lanes if the KV memory is an arena
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA
    */
-  constructor(memory: KvMemory, other: BlockArena, makeLane: LaneFactory = laneBetween) {
+  constructor(memory: KvMemory | LanedMemory, other: BlockArena, makeLane: LaneFactory = laneBetween) {
     this.#memory = memory;
-    this.#loads = makeLane(this.queue, other, memory.kv);
-    this.#stores = makeLane(this.queue, memory.kv, other);
+    const { kv } = memory;
+    const isArena = kv instanceof BlockArena;
+    this.#loads = isArena ? makeLane(this.queue, other, kv) : kv.laneFrom(this.queue, other);
+    this.#stores = isArena ? makeLane(this.queue, kv, other) : kv.laneTo(this.queue, other);
   }
 
   /** Number of jobs whose ends `drain` has not reported yet. */

@@ -1,7 +1,9 @@
 // Checks of options that several connectors have.
 import { badArg, isRecord } from '../../base/checks.js';
 import { checkNames, type KnownNames } from '../../base/known-names.js';
+import { BlockArena } from '../../transfer/block-arena.js';
 import { type LaneFactory, laneBetween } from './kv-lanes.js';
+import type { KvMemory, LanedMemory } from './kv-memory.js';
 
 /** Checks that options are an object and have only known names. @throws ERR_BLOCKSTEP_BAD_ARG */
 export function checkOptions(options: unknown, known: KnownNames): void {
@@ -10,8 +12,10 @@ export function checkOptions(options: unknown, known: KnownNames): void {
 }
 
 /** Returns the lane factory; undefined means `laneBetween`. @throws ERR_BLOCKSTEP_BAD_ARG */
-export function checkLaneFactory(makeLane: unknown): LaneFactory {
+export function checkLaneFactory(makeLane: unknown, { kv }: KvMemory | LanedMemory): LaneFactory {
   if (makeLane === undefined) return laneBetween;
+  if (!(kv instanceof BlockArena))
+    throw badArg('makeLane', makeLane, 'absent, since this KV memory makes its own lanes');
   if (typeof makeLane !== 'function') throw badArg('makeLane', makeLane, 'a function that makes a lane');
   return makeLane as LaneFactory;
 }

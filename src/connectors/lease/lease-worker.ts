@@ -102,7 +102,7 @@ export class LeaseWorker implements WorkerConnector<LeaseOrders, LeaseSaid> {
     const memory = checkMemory(options.memory);
     this.#link = checkLink(options.link);
     this.#now = checkClock(options.now);
-    const makeLane = checkLaneFactory(options.makeLane);
+    const makeLane = checkLaneFactory(options.makeLane, memory);
     this.#reapMs = checkNumber('reapMs', reapMs, 1, 365 * DAY_MS);
     const times = {
       retryMs: checkNumber('retryMs', retryMs, 1, DAY_MS),

@@ -2,7 +2,7 @@
  * `blockstep/connectors/offload`: a second tier of KV blocks behind the pool, in host memory, and
  * an optional third tier on disk.
  */
-export type { KvMemory } from '../base/kv-memory.js';
+export type { KvMemory, LanedBlocks, LanedMemory } from '../base/kv-memory.js';
 export { type OffloadOptions, offload } from './offload.js';
 export { OffloadConnector } from './offload-connector.js';
 export { OffloadWorker, type OffloadWorkerStats } from './offload-worker.js';

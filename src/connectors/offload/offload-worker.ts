@@ -9,7 +9,7 @@ import type {
 import type { BlockArena } from '../../transfer/block-arena.js';
 import { Verdict } from '../../transfer/verdict.js';
 import { type JobEnd, KvLanes } from '../base/kv-lanes.js';
-import { checkMemory, hostArenaFor } from '../base/kv-memory.js';
+import { checkAnyMemory, hostArenaFor } from '../base/kv-memory.js';
 import { checkLaneFactory, checkOptions } from '../base/option-checks.js';
 import type { StoreStats } from '../store/client/store-counts.js';
 import { checkBlocks, type OffloadWorkerOptions, WORKER_OPTIONS } from './options.js';
@@ -62,9 +62,9 @@ export class OffloadWorker implements WorkerConnector<OffloadOrders | null, Offl
    */
   constructor(options: OffloadWorkerOptions) {
     checkOptions(options, WORKER_OPTIONS);
-    const memory = checkMemory(options.memory);
+    const memory = checkAnyMemory(options.memory);
     const hostBlocks = checkBlocks('hostBlocks', options.hostBlocks);
-    const makeLane = checkLaneFactory(options.makeLane);
+    const makeLane = checkLaneFactory(options.makeLane, memory);
     const disk = options.disk === undefined ? null : checkDisk(options.disk);
     const rank = checkInteger('rank', options.rank ?? 0, 0, MAX_RANK);
     checkHostMemory('hostBlocks', hostBlocks, hostBlocks * memory.kv.bytesPerBlock);

@@ -3,7 +3,7 @@ import { checkInteger } from '../../base/errors.js';
 import { checkHostMemory } from '../../base/host-memory.js';
 import { knownNames } from '../../base/known-names.js';
 import type { LaneFactory } from '../base/kv-lanes.js';
-import { checkMemory, type KvMemory } from '../base/kv-memory.js';
+import { checkAnyMemory, type KvMemory, type LanedMemory } from '../base/kv-memory.js';
 import { checkOptions } from '../base/option-checks.js';
 import { OffloadConnector } from './offload-connector.js';
 import { OffloadWorker } from './offload-worker.js';
@@ -13,7 +13,7 @@ import { checkDisk, type DiskOptions } from './tiers/disk-options.js';
 /** Options of `offload`. */
 export interface OffloadOptions {
   /** The KV memory of the rank, or of each rank. */
-  memory: KvMemory | readonly KvMemory[];
+  memory: KvMemory | LanedMemory | readonly (KvMemory | LanedMemory)[];
   /** Bytes of host memory for the tier, over all ranks. Give either this or `hostBlocks`. */
   hostBytes?: number;
   /** Blocks of the tier on each rank, 1 to 2^24. */
@@ -59,7 +59,7 @@ const OPTIONS = knownNames<OffloadOptions>('the options of offload', {
 export function offload(options: OffloadOptions): { connector: OffloadConnector; workers: OffloadWorker[] } {
   checkOptions(options, OPTIONS);
   const { memory, maxPinnedBlocks, storeEvery, strict, makeLane, now } = options;
-  const memories = (Array.isArray(memory) ? memory : [memory]).map(checkMemory);
+  const memories = (Array.isArray(memory) ? memory : [memory]).map(checkAnyMemory);
   if (memories.length === 0) throw badArg('memory', memory, 'the KV memory of at least one rank');
   const bytesEach = memories.reduce((sum, { kv }) => sum + kv.bytesPerBlock, 0);
   const [disk, budgetMs] = parseDisk(options.disk);

@@ -2,7 +2,7 @@
 import { checkInteger } from '../../base/errors.js';
 import { knownNames } from '../../base/known-names.js';
 import type { LaneFactory } from '../base/kv-lanes.js';
-import type { KvMemory } from '../base/kv-memory.js';
+import type { KvMemory, LanedMemory } from '../base/kv-memory.js';
 import type { DiskOptions } from './tiers/disk-options.js';
 
 /** Options of an `OffloadConnector`. */
@@ -46,14 +46,18 @@ export interface OffloadConnectorOptions {
 
 /** Options of an `OffloadWorker`. */
 export interface OffloadWorkerOptions {
-  /** The KV memory of this rank. A `ReferenceExecutor` is one. */
-  memory: KvMemory;
+  /**
+   * The KV memory of this rank. A `ReferenceExecutor` is one, and a `LlamaExecutor` with
+   * `kvTransfer`.
+   */
+  memory: KvMemory | LanedMemory;
   /**
    * Blocks of the host tier on this rank, equal to the option of the `OffloadConnector`. 1 to 2^24.
    */
   hostBlocks: number;
   /**
    * Makes the lanes that copy. Default: a `HostLane`, or a `CudaLane` if the KV memory is on a GPU.
+   * Absent for KV memory that makes its own lanes.
    */
   makeLane?: LaneFactory;
   /** A tier on disk behind the host tier. The connector then needs `diskBudgetMs`. */

@@ -6,6 +6,8 @@ export {
   downloadLlamaModel,
   type LlamaDownloadOptions,
 } from './hub/download-model.js';
+export type { RefusedCopies } from './kv/copy-ends.js';
+export { LlamaKv, type LlamaKvStats } from './kv/llama-kv.js';
 export { LlamaEmbedder, type LlamaEmbedderOptions } from './llama-embedder.js';
 export { LlamaExecutor, type LlamaExecutorStats } from './llama-executor.js';
 export type { LlamaExecutorOptions } from './llama-options.js';

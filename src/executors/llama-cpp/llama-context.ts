@@ -2,6 +2,7 @@
 import { BlockstepError, messageOf } from '../../base/errors.js';
 import { badModel } from './gguf/bad-model.js';
 import { inWords, memoryNeeds } from './gguf/memory-needs.js';
+import type { KvOrigin } from './kv/kv-origin.js';
 import type { ResolvedLlamaOptions } from './llama-options.js';
 import { LlamaModel } from './model/llama-model.js';
 import type { NativeContext } from './native/binding.js';
@@ -11,9 +12,14 @@ import { hasGpu } from './native/library.js';
 /**
  * Makes the context of an executor.
  * @param batch most tokens of a call
+ * @param origin of the blocks that are copied; null: none are
  * @throws by rejection ERR_BLOCKSTEP_BAD_MODEL, ERR_BLOCKSTEP_NO_MEMORY
  */
-export async function makeContext(options: ResolvedLlamaOptions, batch: number): Promise<NativeContext> {
+export async function makeContext(
+  options: ResolvedLlamaOptions,
+  batch: number,
+  origin: KvOrigin | null,
+): Promise<NativeContext> {
   const { model, numBlocks, blockSize, numSequences, threads, microBatch } = options;
   const { maxNumSeqs, numSpeculativeTokens } = options;
   const { native, said } = LlamaModel.nativeOf(model);
@@ -36,6 +42,8 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
       typeV: options.nativeCacheType,
       flashAttention: options.nativeFlashAttention,
       offloadCache: isOnGpu,
+      blockSize: origin === null ? 0 : blockSize,
+      origin: origin?.hashes ?? NO_ORIGIN,
     });
     endAtExit(context);
     return context;
@@ -44,6 +52,8 @@ export async function makeContext(options: ResolvedLlamaOptions, batch: number):
     throw new BlockstepError('ERR_BLOCKSTEP_NO_MEMORY', message, { cause });
   }
 }
+
+const NO_ORIGIN = new BigUint64Array(5);
 
 /**
  * Refuses a pool that does not fit. The system would grant the memory, and kill some process once

@@ -9,6 +9,9 @@ import type {
   SubmittedRequest,
 } from '../../engine/executor/executor.js';
 import type { ExecutorLimits } from '../../engine/executor/executor-limits.js';
+import { CellCopies } from './kv/cell-copies.js';
+import { type KvOrigin, kvOrigin } from './kv/kv-origin.js';
+import { LlamaKv } from './kv/llama-kv.js';
 import { makeContext } from './llama-context.js';
 import {
   type LlamaExecutorOptions,
@@ -32,6 +35,8 @@ import { Planner } from './step/planner.js';
  * (GGML_FA_TILE_Q). Tiles are slow for decodes.
  */
 const SPLIT_FROM = 64;
+/** Milliseconds in which the engine asks for the tokens of a chain that is ready. */
+const CHAIN_MS = 20;
 
 /** Counts of a `LlamaExecutor` since it was made. */
 export interface LlamaExecutorStats {
@@ -91,24 +96,33 @@ export class LlamaExecutor implements Executor {
   /** [entry] the sampler of each entry of a step, and whether its parameters are invalid. */
   readonly #samplerNumbers: Int32Array;
   readonly #entryErrors: Uint8Array;
+  /** The blocks and their copies; null without `kvTransfer`. */
+  readonly #kv: LlamaKv | null = null;
+  readonly #copies: CellCopies | null = null;
+  /** Ends the chain, or makes copies. The next step waits for it. */
+  #pause: Promise<void> | null = null;
+  /** Whether a step was begun and not answered. */
+  #isStepping = false;
+  #isWoken = false;
   #numSteps = 0;
   #failedSteps = 0;
   #numTokens = 0;
   #broken: Error | null = null;
   #disposed = false;
 
-  private constructor(options: ResolvedLlamaOptions, context: NativeContext) {
+  private constructor(options: ResolvedLlamaOptions, context: NativeContext, origin: KvOrigin | null) {
     this.#options = options;
     this.threads = options.threads;
     this.#context = context;
     const { model, numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens } = options;
     const { maxModelLen, numSpeculativeTokens, numSequences } = options;
     const keepsPrefixes = model.info.memory === 'attention';
+    const maxBlocks = Math.ceil((maxModelLen + numSpeculativeTokens) / blockSize) + 2;
     this.#planner = new Planner(
       {
         numBlocks,
         blockSize,
-        maxBlocks: Math.ceil((maxModelLen + numSpeculativeTokens) / blockSize) + 2,
+        maxBlocks,
         numSequences,
         keepsPrefixes,
       },
@@ -126,6 +140,13 @@ export class LlamaExecutor implements Executor {
     this.#mayChain = keepsPrefixes && numSpeculativeTokens === 0;
     this.#samplerNumbers = new Int32Array(maxNumSeqs);
     this.#entryErrors = new Uint8Array(maxNumSeqs);
+    if (origin !== null) {
+      const { cells, program } = this.#planner;
+      const moves = () => program.movesOf(0);
+      const wake = () => this.#wake();
+      this.#copies = new CellCopies({ context, cells, moves, blockSize, maxBlocks, wake });
+      this.#kv = new LlamaKv(context, this.#copies, numBlocks, origin.name);
+    }
     this.limits = Object.freeze({
       numBlocks,
       blockSize,
@@ -147,7 +168,27 @@ export class LlamaExecutor implements Executor {
    */
   static async create(options: LlamaExecutorOptions): Promise<LlamaExecutor> {
     const resolved = resolveLlamaOptions(options);
-    return new LlamaExecutor(resolved, await makeContext(resolved, batchOf(resolved)));
+    const { model, numBlocks, blockSize, cacheType, nativeFlashAttention, kvTransfer } = resolved;
+    const cells = (numBlocks - 1) * blockSize;
+    const settings = { model, blockSize, cells, cacheType, flashAttention: nativeFlashAttention };
+    const origin = kvTransfer ? await kvOrigin(settings) : null;
+    const context = await makeContext(resolved, batchOf(resolved), origin);
+    if (origin === null || context.blockBytes() > 0) return new LlamaExecutor(resolved, context, origin);
+    context.dispose();
+    throw badArg(
+      'kvTransfer',
+      true,
+      'false, since llama.cpp keeps the KV of this model in a cache of another kind',
+    );
+  }
+
+  /**
+   * The KV blocks, for connectors that copy them: `offload({ memory: executor, ... })`.
+   * @throws ERR_BLOCKSTEP_BAD_ARG without the option `kvTransfer`
+   */
+  get kv(): LlamaKv {
+    if (this.#kv === null) throw badArg('kvTransfer', false, 'true where a connector copies KV blocks');
+    return this.#kv;
   }
 
   /** The counts so far. */
@@ -181,30 +222,94 @@ export class LlamaExecutor implements Executor {
     this.#numSteps++;
     this.#samplers.find(plan, tables, this.#samplerNumbers, this.#entryErrors);
     const chain = this.#chain;
-    if (!chain.isOpen) return this.#begin(plan, tables);
-    if (!chain.fits(plan, tables, this.#samplerNumbers))
-      return chain.end().then(() => this.#begin(plan, tables));
+    this.#isStepping = true;
+    if (!chain.isOpen || !chain.fits(plan, tables, this.#samplerNumbers)) {
+      const pause = this.#pauseIfNeeded();
+      return pause === null ? this.#begin(plan, tables) : pause.then(() => this.#begin(plan, tables));
+    }
     this.#numTokens += plan.numRequests;
     const place = chain.next();
     // An answer that is there makes no promise.
     return place instanceof Promise ? place.then((own) => this.#read(plan, own)) : this.#read(plan, place);
   }
 
+  /** Ends the chain, and makes copies that wait. @returns null: there is nothing to do */
+  #pauseIfNeeded(): Promise<void> | null {
+    if (this.#pause !== null) return this.#pause;
+    if (!this.#chain.isOpen && !this.#copies?.isWaiting) return null;
+    this.#pause = this.#breathe().finally(() => {
+      this.#pause = null;
+    });
+    return this.#pause;
+  }
+
+  async #breathe(): Promise<void> {
+    if (this.#chain.isOpen) await this.#chain.end();
+    if (this.#copies === null || this.#disposed || this.#broken !== null) return;
+    try {
+      await this.#copies.run();
+    } catch (cause) {
+      this.#break(new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause }));
+    }
+    this.#wake();
+  }
+
+  /** Has waiting copies made, also if no step comes. */
+  #wake(): void {
+    if (this.#isWoken || !this.#copies?.isWaiting) return;
+    this.#isWoken = true;
+    // A step that comes at once makes them itself.
+    setImmediate(() => this.#copyIfIdle(this.#numSteps, false));
+  }
+
+  /** @param seen steps when it was last called; @param isLate whether it waited for the chain */
+  #copyIfIdle(seen: number, isLate: boolean): void {
+    const { isOpen } = this.#chain;
+    if (isOpen && !this.#isStepping && !(isLate && seen === this.#numSteps)) {
+      // Its tokens are wanted, unless the engine asks for none of them.
+      this.#chain.hasten();
+      const now = this.#numSteps;
+      setTimeout(() => this.#copyIfIdle(now, true), CHAIN_MS);
+      return;
+    }
+    this.#isWoken = false;
+    if (!this.#isStepping && this.#copies?.isWaiting) void this.#pauseIfNeeded();
+  }
+
   /** Computes a step, and maybe steps behind it. */
   async #begin(plan: ExecutorPlan, tables: StepTables): Promise<ExecutorResult> {
-    if (this.#disposed) throw disposed();
-    const planner = this.#planner;
-    planner.plan(plan, tables, this.#samplerNumbers, this.#adapters.find(plan, this.#entryErrors));
-    planner.cells.check(this.#maxCells);
-    this.#drafts.read(plan, tables);
-    this.#numTokens += planner.program.numTokens;
-    const answer = await this.#compute(plan, tables);
-    return this.#read(plan, this.#chain.receive(answer));
+    try {
+      if (this.#disposed) throw disposed();
+      if (this.#broken !== null) throw this.#broken;
+      const planner = this.#planner;
+      planner.plan(plan, tables, this.#samplerNumbers, this.#adapters.find(plan, this.#entryErrors));
+      planner.cells.check(this.#maxCells);
+      this.#drafts.read(plan, tables);
+      this.#numTokens += planner.program.numTokens;
+      const answer = await this.#compute(plan, tables);
+      return this.#read(plan, this.#chain.receive(answer));
+    } catch (error) {
+      this.#stepped();
+      throw error;
+    }
+  }
+
+  /** The engine may begin the next step. */
+  #stepped(): void {
+    this.#isStepping = false;
+    this.#wake();
+  }
+
+  /** Refuses all further steps, since the content of the cache is unknown. */
+  #break(error: BlockstepError): void {
+    this.#broken = error;
+    this.#copies?.dispose();
   }
 
   /** Turns the answer of llama.cpp to a step into the answer to its plan. */
   #read(plan: ExecutorPlan, place: AnswerPlace): ExecutorResult {
     if (this.#disposed) throw disposed();
+    this.#stepped();
     const planner = this.#planner;
     const { answer } = place;
     // Only the last step of several can have failed.
@@ -212,7 +317,7 @@ export class LlamaExecutor implements Executor {
     if (isFailed) {
       this.#failedSteps++;
       const error = new BlockstepError('ERR_BLOCKSTEP_EXECUTOR', `llama.cpp failed: ${answer.failure}`);
-      if (answer.callsDone < 0) this.#broken = error;
+      if (answer.callsDone < 0) this.#break(error);
       planner.failed(plan, answer.callsDone);
       if (answer.callsDone <= 0) {
         this.#chain.took(NO_TOKENS);
@@ -256,6 +361,7 @@ export class LlamaExecutor implements Executor {
     if (this.#disposed) return;
     this.#disposed = true;
     this.#context.dispose();
+    this.#copies?.dispose();
   }
 
   [INSPECT](depth: number, options: object): string {
@@ -268,7 +374,8 @@ export class LlamaExecutor implements Executor {
   async #compute(plan: ExecutorPlan, tables: StepTables): Promise<NativeAnswer> {
     const { program } = this.#planner;
     const { values, length } = program.write(plan.numRequests);
-    const most = this.#mayChain && program.isDecodes ? this.#chain.mostAfter(plan, this.#entryErrors) : 0;
+    const mayChain = this.#mayChain && !this.#copies?.isWaiting;
+    const most = mayChain && program.isDecodes ? this.#chain.mostAfter(plan, this.#entryErrors) : 0;
     if (most > 0) {
       this.#planner.extend(plan, tables, most);
       this.#chain.begin(plan, this.#samplerNumbers);
@@ -277,8 +384,9 @@ export class LlamaExecutor implements Executor {
       return await this.#context.compute(values, length, most);
     } catch (cause) {
       // The program was refused before it began, so the cache differs from its record here.
-      this.#broken = new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause });
-      throw this.#broken;
+      const error = new BlockstepError('ERR_BLOCKSTEP_INVARIANT', describeError(cause), { cause });
+      this.#break(error);
+      throw error;
     }
   }
 

@@ -1,5 +1,5 @@
 // The options of a `LlamaExecutor`, with defaults that suit the machine.
-import { badArg, checkOneOf, isObject } from '../../base/checks.js';
+import { badArg, checkBoolean, checkOneOf, isObject } from '../../base/checks.js';
 import { badArgument, checkInteger } from '../../base/errors.js';
 import { checkNames, knownNames } from '../../base/known-names.js';
 import { defaultThreads } from './llama-threads.js';
@@ -50,6 +50,13 @@ export interface LlamaExecutorOptions {
    * number. Default 512.
    */
   readonly microBatch?: number;
+  /**
+   * Whether connectors can copy KV blocks out of llama.cpp's cache and back, by `LlamaExecutor.kv`.
+   * `create` then reads the files of the model and its adapters once, to tell their blocks from
+   * those of other models. Only for models with attention in all layers and without a sliding
+   * window. Default false.
+   */
+  readonly kvTransfer?: boolean;
 }
 
 /** Why there is no context shift, and what to do: docs/llama-cpp.md. */
@@ -71,6 +78,7 @@ const OPTIONS = knownNames<LlamaExecutorOptions>(
     flashAttention: true,
     threads: true,
     microBatch: true,
+    kvTransfer: true,
   },
   {
     contextShift: NO_CONTEXT_SHIFT,
@@ -78,6 +86,12 @@ const OPTIONS = knownNames<LlamaExecutorOptions>(
     loras: 'it belongs to openLlamaModel',
   },
 );
+
+/** Why the KV of a model cannot be copied block by block. */
+const NO_BLOCKS = {
+  window: 'the model has a sliding window, and llama.cpp does not save the cells behind it',
+  state: 'the model has states, which cannot be cut into blocks',
+} as const;
 
 const DEFAULT_HOLDERS = 112;
 
@@ -99,6 +113,7 @@ export interface ResolvedLlamaOptions {
   readonly nativeFlashAttention: number;
   readonly threads: number;
   readonly microBatch: number;
+  readonly kvTransfer: boolean;
 }
 
 /** Reads each option once. @throws ERR_BLOCKSTEP_BAD_ARG */
@@ -107,18 +122,25 @@ export function resolveLlamaOptions(options: LlamaExecutorOptions): ResolvedLlam
   checkNames(options, OPTIONS);
   const { model, numBlocks, blockSize = 16, maxNumSeqs = 16, maxNumBatchedTokens = 512 } = options;
   const { maxModelLen, numSpeculativeTokens = 0, cachedSequences, cacheType, flashAttention } = options;
-  const { threads = defaultThreads(), microBatch = 512 } = options;
+  const { threads = defaultThreads(), microBatch = 512, kvTransfer = false } = options;
   const { library } = LlamaModel.nativeOf(model);
   const { slidingWindow, memory, contextLength } = model.info;
   const blocks = checkInteger('numBlocks', numBlocks, 2, 2 ** 24);
   const size = checkInteger('blockSize', blockSize, 1, 2 ** 16);
-  const most = slidingWindow > 0 && memory === 'attention' ? library.maxSequences / 2 : library.maxSequences;
+  const movesKv = checkBoolean('kvTransfer', kvTransfer);
+  if (movesKv && (memory !== 'attention' || slidingWindow > 0))
+    throw badArg('kvTransfer', true, `false, since ${NO_BLOCKS[slidingWindow > 0 ? 'window' : 'state']}`);
+  const isTwice = slidingWindow > 0 && memory === 'attention';
+  // Copies need a sequence of their own.
+  const most = isTwice ? library.maxSequences / 2 : library.maxSequences - (movesKv ? 1 : 0);
   const numSeqs = checkInteger('maxNumSeqs', maxNumSeqs, 1, most);
   const rest = memory === 'attention' ? most - numSeqs : 0;
   const holders =
     cachedSequences === undefined
       ? Math.min(rest, DEFAULT_HOLDERS)
       : checkInteger('cachedSequences', cachedSequences, 0, rest);
+  if (movesKv && holders === 0)
+    throw badArgument('cachedSequences', '0', 'at least 1 with kvTransfer, which loads blocks into them');
   const batch = checkInteger('maxNumBatchedTokens', maxNumBatchedTokens, 1, 2 ** 24);
   const drafts = checkInteger('numSpeculativeTokens', numSpeculativeTokens, 0, 64);
   if (drafts > 0 && memory !== 'attention')
@@ -145,5 +167,6 @@ export function resolveLlamaOptions(options: LlamaExecutorOptions): ResolvedLlam
     nativeFlashAttention: FLASH[flash],
     threads: checkInteger('threads', threads, 1, 1024),
     microBatch: checkInteger('microBatch', microBatch, 1, 2 ** 20),
+    kvTransfer: movesKv,
   };
 }

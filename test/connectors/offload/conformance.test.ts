@@ -2,7 +2,7 @@
 import { describe, it } from 'vitest';
 import { connectorCases } from '../../../src/testing/index.js';
 import { share } from '../../support/share.js';
-import { makeOffload } from './made.js';
+import { makeOffload, makeOffloadOfLanes } from './made.js';
 
 // `npm run test:long -- connectors` has more seeds.
 describe('the offload conforms to the contract of connectors', () => {
@@ -14,4 +14,9 @@ describe('the offload conforms to the contract of connectors', () => {
   const only = ['groups: chunks, and everything at once'];
   for (const { name, run } of connectorCases({ make: makeOffload, seeds: [6], only }))
     it(`${name}, again`, run);
+});
+
+describe('so does one over KV memory that makes its own lanes', () => {
+  const cases = connectorCases({ make: makeOffloadOfLanes, seeds: share([3], [1], [1, 2, 4]) });
+  for (const { name, run } of cases.filter((_, i) => i % share(4, 1) === 0)) it(name, run);
 });

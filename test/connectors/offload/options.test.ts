@@ -9,6 +9,8 @@ import { codeOf } from '../../misuse/bench.js';
 import { OffloadBench } from './support.js';
 
 const memory = { kv: BlockArena.allocate({ numBlocks: 8, bytesPerBlock: 64 }) };
+/** Memory that makes its own lanes. */
+const laned = { kv: { numBlocks: 8, bytesPerBlock: 64, laneTo: () => {}, laneFrom: () => {} } };
 type Any = never;
 
 describe('an offload refuses', () => {
@@ -37,6 +39,9 @@ describe('an offload refuses', () => {
     [{ memory }, 'hostBlocks'],
     [{ memory, hostBlocks: 4, makeLane: 1 }, 'makeLane'],
     [{ memory, hostBlocks: 4, rank: -1 }, 'rank'],
+    [{ memory: laned, hostBlocks: 4, makeLane: () => {} }, 'makeLane'],
+    [{ memory: { kv: { ...laned.kv, laneFrom: 1 } }, hostBlocks: 4 }, 'memory'],
+    [{ memory: { ...laned, adopt: 1 }, hostBlocks: 4 }, 'memory'],
     [{ memory, hostBlocks: 4, disk: 1 }, 'disk'],
     [{ memory, hostBlocks: 4, lane: 1 }, '"lane"'],
   ])('the worker options %#', (options, words) => {

@@ -22,6 +22,7 @@ import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/model/loaded-mod
 import type { ModelOptions } from '../../../serve/model/model-options.js';
 import type { Io } from '../../terminal/io.js';
 import { embeddingExecutor } from './embedding-executor.js';
+import { describeOffload, hasOffload, makeOffload, offloadBytes } from './kv-offload.js';
 import { Loading } from './loading.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
@@ -89,7 +90,8 @@ export async function modelExecutor(
   const free = memory === undefined ? null : memory * GIB;
   // The memory is read before the weights are loaded, because mapped weights take memory only when
   // they are read.
-  const onHost = (free ?? freeHostMemory()) - loraBytes;
+  const tierBytes = offloadBytes(flags);
+  const onHost = (free ?? freeHostMemory()) - loraBytes - tierBytes;
   const early = isOnHost ? sizesFor(card, flags, wanted, onHost, false) : null;
   const model = await load(file, card, flags, io);
   let executor: LlamaExecutor | null = null;
@@ -104,6 +106,7 @@ export async function modelExecutor(
       ...sizes,
       cacheType,
       ...(threads !== undefined && { threads }),
+      kvTransfer: hasOffload(flags),
     });
     const { canRollBack } = executor.limits;
     const { enablePrefixCaching = canRollBack } = given;
@@ -115,28 +118,42 @@ export async function modelExecutor(
       reasoningParser: flags.reasoningParser,
       ...(chatTemplate !== null && { chatTemplate }),
     });
+    const notes = [
+      describeModel(
+        model,
+        executor,
+        gpus.map(({ description }) => description),
+      ),
+      ...(isOnGpu ? [] : [describeAttention(model)]),
+      describePool(card, flags, sizes, enablePrefixCaching),
+      ...(hasOffload(flags) ? [describeOffload(flags)] : []),
+      ...(loras.length === 0 ? [] : [`Adapters: ${loras.map(([name]) => name).join(', ')}.`]),
+      describeSampling(sampling),
+      describeForms(served),
+      ...(await warnings(served, executor.threads, gpus.length > 0)),
+    ];
+    // Nothing fails behind this, so nobody has to close the tiers.
+    const tiers = makeOffload(executor, flags);
     return {
       executor,
+      ...tiers?.sides,
       model: served,
-      options: { ...wanted, ...sizes, enablePrefixCaching },
-      notes: [
-        describeModel(
-          model,
-          executor,
-          gpus.map(({ description }) => description),
-        ),
-        ...(isOnGpu ? [] : [describeAttention(model)]),
-        describePool(card, flags, sizes, enablePrefixCaching),
-        ...(loras.length === 0 ? [] : [`Adapters: ${loras.map(([name]) => name).join(', ')}.`]),
-        describeSampling(sampling),
-        describeForms(served),
-        ...(await warnings(served, executor.threads, gpus.length > 0)),
-      ],
+      options: {
+        ...wanted,
+        ...sizes,
+        enablePrefixCaching,
+        // Blocks on disk may be damaged, which costs a cache hit and no request.
+        ...(tiers !== null && { loadFailurePolicy: given.loadFailurePolicy ?? 'recompute' }),
+      },
+      notes,
       example: {
         path: '/v1/chat/completions',
         body: { messages: [{ role: 'user', content: 'Hello! Who are you?' }], stream: true },
       },
-      close: () => model.dispose(),
+      close: async () => {
+        model.dispose();
+        await tiers?.closed();
+      },
     };
   } catch (error) {
     executor?.dispose();
@@ -310,9 +327,10 @@ const MOST_SEQUENCES = 256;
  */
 function checkForModel(
   { window, stateNumbers, generates, pooling }: ModelCard,
-  { variant, gpuLayers, lora, contextShift }: ModelFlags,
+  flags: ModelFlags,
   given: Partial<SchedulerOptions>,
 ): void {
+  const { variant, gpuLayers, lora, contextShift } = flags;
   if (contextShift) throw badArgument('--context-shift', 'true', `absent: ${NO_CONTEXT_SHIFT}`);
   const { maxNumSeqs = 1, numSpeculativeTokens = 0, enablePrefixCaching = false } = given;
   const hasStates = stateNumbers > 0;
@@ -323,9 +341,32 @@ function checkForModel(
     throw badArgument('--num-speculative-tokens', String(numSpeculativeTokens), `0, ${STATES}`);
   if (enablePrefixCaching && hasStates)
     throw badArgument('--enable-prefix-caching', 'true', `absent, ${STATES}`);
+  const isEmbedding = !generates || (pooling ?? 'none') !== 'none';
+  if (hasOffload(flags)) {
+    const why =
+      window > 0
+        ? 'with a sliding window'
+        : hasStates
+          ? 'with states'
+          : isEmbedding
+            ? 'that generates no text'
+            : null;
+    if (why !== null)
+      throw badArgument(
+        '--kv-offloading-size',
+        'set',
+        `absent with a model ${why}, like --kv-offloading-path`,
+      );
+    if (given.enablePrefixCaching === false)
+      throw badArgument(
+        '--no-enable-prefix-caching',
+        'set',
+        'absent with KV offloading, which finds blocks by their hashes',
+      );
+  }
   if (variant === 'cpu' && (gpuLayers ?? 0) > 0)
     throw badArgument('--gpu-layers', String(gpuLayers), 'absent or 0 with --variant cpu');
-  if (lora !== undefined && (!generates || (pooling ?? 'none') !== 'none')) {
+  if (lora !== undefined && isEmbedding) {
     const names = Object.keys(lora).join(', ');
     throw badArgument('--lora', names, 'absent with a model that generates no text');
   }

@@ -18,6 +18,8 @@ export interface ModelFlags {
   cacheType: CacheType;
   attention: LlamaAttention;
   memory?: number;
+  kvOffloadingSize?: number;
+  kvOffloadingPath?: string;
   chatTemplate?: string;
   toolCallParser: string;
   reasoningParser: string;
@@ -34,6 +36,8 @@ export const MODEL_FLAGS = [
   'cacheType',
   'attention',
   'memory',
+  'kvOffloadingSize',
+  'kvOffloadingPath',
   'chatTemplate',
   'toolCallParser',
   'reasoningParser',
@@ -81,6 +85,14 @@ export function modelFlags(): readonly Option[] {
       '--memory <gib>',
       'GiB that weights and KV cache may take together (default: nine tenths of what is free)',
     ).argParser(parse.positive),
+    new Option(
+      '--kv-offloading-size <gib>',
+      'GiB of host memory for KV blocks beyond the cache; a prefix that left the cache is loaded from there',
+    ).argParser(parse.positive),
+    new Option(
+      '--kv-offloading-path <folder>',
+      'folder on disk for the KV blocks of prefixes that come again, also after a restart; with 1 GiB of host memory unless you set it',
+    ),
     new Option('--chat-template <file>', 'Jinja chat template that replaces the model’s own'),
     new Option(
       '--tool-call-parser <name>',

@@ -17,5 +17,5 @@ export interface ServedExecutor extends Pick<EngineOptions, 'executor' | 'connec
   /**
    * Frees resources that the engine does not know. Called once, after the disposal of the engine.
    */
-  readonly close?: () => void;
+  readonly close?: () => void | Promise<void>;
 }

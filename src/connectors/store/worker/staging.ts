@@ -1,7 +1,7 @@
 import { badArg } from '../../../base/checks.js';
 import { checkHostMemory } from '../../../base/host-memory.js';
 import type { BlockArena } from '../../../transfer/block-arena.js';
-import { hostArenaFor } from '../../base/kv-memory.js';
+import { hostArenaFor, type LanedBlocks } from '../../base/kv-memory.js';
 
 /** The use of a place of the staging arena. */
 export type StagingUse = 'load' | 'store';
@@ -22,7 +22,7 @@ export class Staging {
    * @throws ERR_BLOCKSTEP_BAD_ARG if two blocks do not fit; ERR_BLOCKSTEP_NO_MEMORY if the machine
    * has too little memory
    */
-  constructor(kv: BlockArena, numBytes: number) {
+  constructor(kv: BlockArena | LanedBlocks, numBytes: number) {
     const { bytesPerBlock } = kv;
     const numBlocks = Math.floor(numBytes / bytesPerBlock);
     if (numBlocks < 2)

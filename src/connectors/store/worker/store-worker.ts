@@ -9,7 +9,7 @@ import type {
 } from '../../../scheduler/connector/connector.js';
 import { Verdict } from '../../../transfer/verdict.js';
 import { KvLanes, type LaneFactory } from '../../base/kv-lanes.js';
-import { checkMemory, type KvMemory } from '../../base/kv-memory.js';
+import { checkAnyMemory, type KvMemory, type LanedMemory } from '../../base/kv-memory.js';
 import { checkClock, checkLaneFactory, checkOptions } from '../../base/option-checks.js';
 import { StoreThread } from '../client/store-thread.js';
 import { blockKey } from '../scheduler/block-names.js';
@@ -23,7 +23,7 @@ import { StoreWrites } from './store-writes.js';
 /** Options of a `StoreWorker`. */
 export interface StoreWorkerOptions {
   /** The KV memory of this rank. */
-  memory: KvMemory;
+  memory: KvMemory | LanedMemory;
   /** The store that keeps the blocks, equal to the `StoreConnector`'s option. */
   store: StoreOptions;
   /** This worker's place in `EngineOptions.workers`. Default 0. */
@@ -69,7 +69,7 @@ const PART_BYTES = 2 ** 23;
  * accesses the store. No method waits for either.
  */
 export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSaid> {
-  readonly #memory: KvMemory;
+  readonly #memory: KvMemory | LanedMemory;
   readonly #rank: number;
   readonly #staging: Staging;
   readonly #thread: StoreThread;
@@ -92,10 +92,10 @@ export class StoreWorker implements WorkerConnector<StoreOrders | null, StoreSai
     checkOptions(options, OPTIONS);
     const { store, rank = 0, stagingBytes = 2 ** 28, ...others } = options;
     const { timeoutMs = 1000, pauseMs = 100, maxPauseMs = 5000 } = others;
-    this.#memory = checkMemory(options.memory);
+    this.#memory = checkAnyMemory(options.memory);
     this.#rank = checkInteger('rank', rank, 0, 1023);
     checkInteger('stagingBytes', stagingBytes, 1, 2 ** 46);
-    const makeLane = checkLaneFactory(options.makeLane);
+    const makeLane = checkLaneFactory(options.makeLane, this.#memory);
     const now = checkClock(options.now);
     // The file is opened before the staging arena, which may be large, is allocated.
     const settings = checkStore(store);

@@ -138,6 +138,20 @@ export class CellMap {
     return owners.includes(preferred) ? preferred : owners[0];
   }
 
+  /**
+   * Where the cells of a whole block are: one of its owners, and its first position. Null: some of
+   * its tokens have no cells.
+   */
+  wholeBlock(block: number): { readonly sequence: number; readonly from: number } | null {
+    if (this.#fills[block] < this.#blockSize) return null;
+    return { sequence: this.#owners[block][0], from: this.#places[block] * this.#blockSize };
+  }
+
+  /** Whether another sequence has the block's cells, so that this one must not write into it. */
+  isOfOthers(block: number, sequence: number): boolean {
+    return this.#owners[block].some((owner) => owner !== sequence);
+  }
+
   /** Gives a block to a new owner. All old owners lose its cells. `fill` adds the tokens. */
   give(block: number, sequence: number, place: number): void {
     for (const owner of this.#owners[block]) this.#let(owner, block, true);
@@ -155,6 +169,11 @@ export class CellMap {
   /** Notes that a block's tokens will have cells up to `tokens`. */
   fill(block: number, tokens: number): void {
     if (tokens > this.#fills[block]) this.#setFill(block, tokens);
+  }
+
+  /** Notes that all cells of a block were loaded into a sequence that was given the block. */
+  fillLoaded(block: number, sequence: number): void {
+    if (this.#rows[sequence][this.#places[block]] === block) this.#setFill(block, this.#blockSize);
   }
 
   /** Removes all cells of a sequence from a position on. */

@@ -2,7 +2,13 @@ import { IntList } from './int-list.js';
 
 const REMOVE = 0;
 const COPY = 1;
-/** Numbers of a move: kind, source sequence, target sequence, first position, end position. */
+const SAVE = 2;
+const LOAD = 3;
+/**
+ * Numbers of a move: kind, source sequence, target sequence, first position, end position. A save or
+ * a load has the place of a block in an arena in place of the target, and the arena in place of the
+ * end.
+ */
 const WIDTH = 5;
 
 /** Changes of llama.cpp's cells before a batch is computed, in order. */
@@ -28,6 +34,23 @@ export class Moves {
   /** Adds the cells of a sequence at the positions [from, to) to another sequence too. */
   copy(sequence: number, target: number, from: number, to: number): void {
     this.#push(COPY, sequence, target, from, to);
+  }
+
+  /** Saves the cells of a block, from the position `from` on, to a place of an arena. */
+  save(sequence: number, from: number, place: number, arena: number): void {
+    this.#push(SAVE, sequence, place, from, arena);
+  }
+
+  /** Loads a block from a place of an arena into new cells of a sequence, from `from` on. */
+  load(sequence: number, from: number, place: number, arena: number): void {
+    this.#push(LOAD, sequence, place, from, arena);
+  }
+
+  /** Takes all moves: the list is empty afterwards. @returns a copy of them */
+  take(): Int32Array {
+    const taken = this.list.values.slice(0, this.list.length);
+    this.clear();
+    return taken;
   }
 
   #push(kind: number, sequence: number, target: number, from: number, to: number): void {

@@ -225,7 +225,7 @@ const PART = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
  * @throws ERR_BLOCKSTEP_BAD_MODEL if the path is that of another part, or does not lead to the
  * other parts
  */
-function partPaths(path: string, count: unknown): readonly string[] {
+export function partPaths(path: string, count: unknown): readonly string[] {
   if (typeof count !== 'number' || count <= 1) return [path];
   const [, prefix, number, of] = PART.exec(path) ?? [];
   if (prefix === undefined || Number(of) !== count)

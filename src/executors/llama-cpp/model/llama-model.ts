@@ -57,16 +57,24 @@ export class LlamaModel {
    */
   readonly #said: NativeModelInfo;
   readonly #library: LlamaLibrary;
+  /** The files of its adapters, by name. */
+  readonly #loras: ReadonlyMap<string, string>;
   #disposed = false;
   /** Settles when the texts so far have been tokenized off the event loop. */
   #tokenizing: Promise<void> = Promise.resolve();
 
-  private constructor(card: ModelCard, native: NativeModel, library: LlamaLibrary, loras: readonly string[]) {
+  private constructor(
+    card: ModelCard,
+    native: NativeModel,
+    library: LlamaLibrary,
+    loras: ReadonlyMap<string, string>,
+  ) {
     this.card = card;
     this.#native = native;
     this.#library = library;
     this.#said = native.info();
-    this.info = readInfo(card.path, this.#said, library, loras);
+    this.#loras = loras;
+    this.info = readInfo(card.path, this.#said, library, [...loras.keys()]);
   }
 
   /** See `openLlamaModel`. */
@@ -97,7 +105,7 @@ export class LlamaModel {
         onProgress,
         cancelled,
       );
-      return new LlamaModel(card, native, library, [...loras.keys()]);
+      return new LlamaModel(card, native, library, loras);
     } catch (cause) {
       signal?.throwIfAborted();
       throw badModel(path, `cannot be loaded: ${messageOf(cause)}`, cause);
@@ -231,10 +239,18 @@ export class LlamaModel {
     return showFacts('LlamaModel', depth, options, { architecture, vocabSize, file });
   }
 
-  /** The native model, llama.cpp's facts of it, and its library, for executors. @internal */
-  static nativeOf(model: LlamaModel): { native: NativeModel; said: NativeModelInfo; library: LlamaLibrary } {
+  /**
+   * The native model, llama.cpp's facts of it, its library and the files of its adapters, for
+   * executors. @internal
+   */
+  static nativeOf(model: LlamaModel): {
+    native: NativeModel;
+    said: NativeModelInfo;
+    library: LlamaLibrary;
+    loras: ReadonlyMap<string, string>;
+  } {
     if (!(model instanceof LlamaModel)) throw badArg('model', model, 'a LlamaModel');
-    return { native: model.#alive(), said: model.#said, library: model.#library };
+    return { native: model.#alive(), said: model.#said, library: model.#library, loras: model.#loras };
   }
 
   #checkTokens(tokens: ReadGrammar['tokens']): void {

@@ -5,7 +5,7 @@ import { BlockstepError, show } from '../../../base/errors.js';
 import { binaryPaths } from '../../../core/loader.js';
 import type { LlamaAddon } from './binding.js';
 
-const ABI = 6;
+const ABI = 7;
 const require = createRequire(import.meta.url);
 const FILE = 'blockstep_llama.node';
 

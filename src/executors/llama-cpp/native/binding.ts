@@ -200,6 +200,10 @@ export interface NativeContextOptions {
   /** -1: if available. 0: off. 1: on. */
   readonly flashAttention: number;
   readonly offloadCache: boolean;
+  /** Tokens of the blocks that `copy` saves and loads; 0: none are. */
+  readonly blockSize: number;
+  /** Five hashes: see native/llama/block_header.h. */
+  readonly origin: BigUint64Array;
 }
 
 /** A sampler of one request; see native/llama/sampler.h. */
@@ -242,6 +246,14 @@ export interface NativeAnswer {
   readonly logprobs: Float32Array;
 }
 
+/** How copies ended. */
+export interface NativeCopies {
+  /** The `CopyEnd` of each save and load, in their order. */
+  readonly ends: Int32Array;
+  /** Why a move failed, so that the content of the cache is unknown; '': none did. */
+  readonly failure: string;
+}
+
 /** A context of llama.cpp: the KV cache, and a thread that computes. */
 export interface NativeContext {
   /**
@@ -263,6 +275,25 @@ export interface NativeContext {
    * The lowest and the highest position of a sequence in the cache; -1 if the sequence is empty.
    */
   positions(sequence: number): [number, number];
+  /** Bytes of a saved block; 0: the cache is of a kind whose blocks cannot be saved. */
+  blockBytes(): number;
+  /**
+   * Notes the memory of saved blocks, which must stay until it is dropped. @returns its number
+   */
+  addArena(pointer: bigint, numBlocks: number): number;
+  dropArena(arena: number): void;
+  /**
+   * First position of a saved block in its text if its header says that this context may load it;
+   * otherwise the negative number of a `CopyEnd`.
+   */
+  placeOf(arena: number, block: number): number;
+  /**
+   * Makes the first `size` numbers of moves, saves and loads (`Moves`), while no program is
+   * computed. One call at a time.
+   */
+  copy(moves: Int32Array, size: number): Promise<NativeCopies>;
+  /** Blocks the thread until the copies under way are over; null: none are. */
+  waitForCopies(): NativeCopies | null;
   /** Interrupts the computation, and frees the memory. */
   dispose(): void;
 }

@@ -223,7 +223,10 @@ export class Planner {
     for (let place = Math.floor(request.length / size); place * size < computed; place++) {
       const block = tables.blockTable[entry * tables.maxBlocksPerRow + place];
       const needed = Math.min(size, computed - place * size);
-      const isThere = this.cells.isThere(block, place, needed);
+      // The entry writes the rest of a block that it hits in part, for example the last token of a
+      // prompt that was loaded whole. So it must not share that block.
+      const isUsable = needed === size || !this.cells.isOfOthers(block, sequence);
+      const isThere = isUsable && this.cells.isThere(block, place, needed);
       if (isThere && this.cells.has(sequence, place, block)) continue;
       // A later wave copies these cells, so they must not be freed in front of the first wave.
       const isLate = cursor.wave > 0 || cursor.from >= 0;

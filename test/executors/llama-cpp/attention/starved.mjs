@@ -18,6 +18,8 @@ const context = await model.createContext({
   typeV: 0,
   flashAttention: 1,
   offloadCache: false,
+  blockSize: 0,
+  origin: new BigUint64Array(5),
 });
 const answers = [];
 for (const length of lengths) {

@@ -38,6 +38,8 @@ export class Alone {
       typeV: type,
       flashAttention: flash,
       offloadCache: false,
+      blockSize: 0,
+      origin: new BigUint64Array(5),
     });
     return new Alone(model, context);
   }

@@ -93,6 +93,15 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.accepted).toBeGreaterThan(10);
   });
 
+  it('are so where blocks move to host memory and back', async () => {
+    const figures = await run({ ...llama, offloads: true, numBlocks: 12 }, share([7, 10], [7, 10, 1, 11]));
+    expect(figures.reports).toEqual([]);
+    expect(figures).toMatchObject({ wrong: 0, errors: 0, failedSteps: 0 });
+    expect(figures.saved).toBeGreaterThan(50);
+    expect(figures.loaded).toBeGreaterThan(20);
+    expect(figures.aborted).toBeGreaterThan(0);
+  });
+
   it.skipIf(isQuick)(
     'are so where decodes and their drafts are so many that they stand in several calls',
     async () => {
@@ -156,19 +165,21 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     expect(figures.near).toBeLessThan(figures.requests / 2);
   });
 
-  it.skipIf(isQuick).each<[Fault]>([['token'], ['holder'], ['remove'], ['draw'], ['adapter']])(
+  it.skipIf(isQuick).each<[Fault]>([['token'], ['holder'], ['remove'], ['draw'], ['adapter'], ['block']])(
     'a planted bug is noticed: %s',
     async (fault) => {
       let noticed = 0;
       const adapters = fault === 'adapter';
       const set = adapters ? await setUp({}, EXACT, 2) : llama;
-      for (const seed of [16, 17, 18]) {
+      const offloads = fault === 'block';
+      for (const seed of offloads ? [7, 10, 1] : [16, 17, 18]) {
         const figures = await randomRun({
           ...set,
           numbers: EXACT,
           fault,
           adapters,
-          drafts: true,
+          ...(offloads && { offloads, numBlocks: 12 }),
+          drafts: !offloads,
           sampling: fault === 'draw',
           seed,
         });

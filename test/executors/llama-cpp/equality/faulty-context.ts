@@ -17,10 +17,15 @@ export type Fault =
   /** A draw is made by the chance of another position. */
   | 'draw'
   /** A call is computed by another adapter. */
-  | 'adapter';
+  | 'adapter'
+  /** What is loaded is the block of another text at the same positions. */
+  | 'block';
 
 const REMOVE = 0;
 const COPY = 1;
+const LOAD = 3;
+/** Places of an arena that are looked at for another block. */
+const PLACES = 20;
 
 /** A context whose programs are changed, by chance, before llama.cpp has them. */
 export function faulty(
@@ -75,6 +80,16 @@ export function faulty(
     }
     return 0;
   };
+  const changeLoad = (move: Int32Array): number => {
+    const [kind, , place, from, arena] = move;
+    if (kind !== LOAD) return 0;
+    for (let other = 0; other < PLACES; other++) {
+      if (other === place || context.placeOf(arena, other) !== from) continue;
+      move[2] = other;
+      return 1;
+    }
+    return 0;
+  };
   /** The last step of a chain fails. */
   const changeAnswer = (answer: NativeAnswer): NativeAnswer => {
     const isPlanted = fault === 'fail' && answer.steps > 1 && !answer.goesOn && next(4) === 0;
@@ -93,6 +108,16 @@ export function faulty(
     dropSampler: (sampler) => context.dropSampler(sampler),
     cells: () => context.cells(),
     positions: (sequence) => context.positions(sequence),
+    blockBytes: () => context.blockBytes(),
+    addArena: (pointer, numBlocks) => context.addArena(pointer, numBlocks),
+    dropArena: (arena) => context.dropArena(arena),
+    placeOf: (arena, block) => context.placeOf(arena, block),
+    copy: (moves, size) => {
+      for (let at = 0; at < size && fault === 'block'; at += 5)
+        changed += changeLoad(moves.subarray(at, at + 5));
+      return context.copy(moves, size);
+    },
+    waitForCopies: () => context.waitForCopies(),
     dispose: () => context.dispose(),
     changed: () => changed,
   };

@@ -17,9 +17,11 @@ const HELP = `npm run test:long -- llama [--seeds N] [--first S] [--config NAME]
 Random requests in random engines over llama.cpp, every token compared with that of the model alone.
   --seeds N      seeds of each configuration (default 40: some minutes on two cores)
   --first S      the first seed (default 1)
-  --config NAME  greedy, drafts, sampling, both, adapters, failing, flash, usual (default: all)
+  --config NAME  greedy, drafts, sampling, both, adapters, failing, flash, usual, offload,
+                 offload-flash (default: all)
   --model NAME   llama, q8, gemma3, mamba, lfm2 (default: all)
-  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling), adapter (with adapters)`;
+  --fault NAME   a bug to plant: token, holder, remove, draw (with sampling), adapter (with adapters),
+                 block (with offload)`;
 
 const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   greedy: {},
@@ -30,6 +32,8 @@ const CONFIGS: Readonly<Record<string, Partial<RunOptions>>> = {
   failing: { fault: 'fail' },
   flash: { numbers: FLASH },
   usual: { numbers: USUAL },
+  offload: { offloads: true },
+  'offload-flash': { offloads: true, numbers: FLASH, drafts: true },
 };
 const MODELS: Readonly<Record<string, RandomModel>> = {
   llama: {},
@@ -71,6 +75,8 @@ for (const [name, written] of Object.entries(MODELS)) {
   for (const [config, options] of Object.entries(CONFIGS)) {
     if (values.config !== undefined && values.config !== config) continue;
     if (options.drafts && model.info.memory !== 'attention') continue;
+    const hasBlocks = model.info.memory === 'attention' && model.info.slidingWindow === 0;
+    if (options.offloads && !hasBlocks) continue;
     const isRounded = written.weights !== undefined;
     // Where logits differ a little, a draw may fall on another token whatever the gap of the two likeliest is.
     if (options.sampling && isRounded) continue;

@@ -1,4 +1,5 @@
 import { Random } from '../../../../src/base/random.js';
+import { offload } from '../../../../src/connectors/offload/offload.js';
 import { Engine } from '../../../../src/engine/engine.js';
 import type { SamplingParams } from '../../../../src/engine/executor/sampling-params.js';
 import {
@@ -28,6 +29,8 @@ export interface RunOptions {
   readonly maxNumSeqs?: number;
   /** Sequences that keep prefixes; absent: by chance. */
   readonly cachedSequences?: number;
+  /** Whether blocks move to host memory and back, while requests come and go. */
+  readonly offloads?: boolean;
 }
 
 /** What a run brought. */
@@ -44,6 +47,10 @@ export interface RunFigures extends LlamaExecutorStats {
   cachedTokens: number;
   accepted: number;
   changed: number;
+  /** Blocks that were saved, loaded, and refused. */
+  saved: number;
+  loaded: number;
+  refused: number;
   /** The largest gap that was excused. */
   largestGap: number;
   /** What was wrong, in words. */
@@ -92,13 +99,18 @@ export async function randomRun(options: RunOptions): Promise<RunFigures> {
     ...numbers.options,
     threads: 1,
     microBatch: one([32, 512]),
-    ...(canShare && { cachedSequences }),
+    ...(canShare && { cachedSequences: options.offloads ? Math.max(1, cachedSequences) : cachedSequences }),
+    ...(options.offloads && { kvTransfer: true }),
   });
   wrapped?.remove();
   const policy = one(['fcfs', 'priority'] as const);
   const engine = new Engine({
     ...shape,
     executor,
+    ...(options.offloads && {
+      ...offload({ memory: executor, hostBlocks: one([20, 200]), storeEvery: 1 }),
+      loadFailurePolicy: 'recompute' as const,
+    }),
     policy,
     longPrefillTokenThreshold: one([0, 0, 24]),
     reserveFullIsl: one([true, false]),
@@ -138,6 +150,7 @@ export async function randomRun(options: RunOptions): Promise<RunFigures> {
   });
   const outcomes = await Promise.all(jobs);
   const stats = executor.stats();
+  const kv = options.offloads ? executor.kv.stats() : null;
   const { specAcceptedTokens } = engine.stats().scheduler;
   await engine.shutdown();
   const figures: RunFigures = {
@@ -152,6 +165,9 @@ export async function randomRun(options: RunOptions): Promise<RunFigures> {
     cachedTokens: 0,
     accepted: specAcceptedTokens,
     changed: wrapped?.changed() ?? 0,
+    saved: kv?.saved ?? 0,
+    loaded: kv?.loaded ?? 0,
+    refused: Object.values(kv?.refused ?? {}).reduce((sum, count) => sum + count, 0),
     largestGap: 0,
     reports: [],
   };

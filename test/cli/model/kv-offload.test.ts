@@ -1,0 +1,68 @@
+// A served model keeps KV beyond its cache, on disk over a restart.
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { writeRandomModel } from '../../support/gguf/random-model.js';
+import { llamaForTests } from '../../support/llama/library.js';
+import { temporaryFolder } from '../../support/temp-file.js';
+import { serveModel } from './served-model.js';
+
+const PROMPTS = ['a', 'b', 'c', 'd'].map((letter) =>
+  Array.from({ length: 40 }, (_, i) => `${letter} ${i}`).join(' '),
+);
+
+interface Answer {
+  readonly choices: readonly { readonly text: string }[];
+  readonly usage: { readonly prompt_tokens_details: { readonly cached_tokens: number } };
+}
+
+const cachedTokens = ({ usage }: Answer): number => usage.prompt_tokens_details.cached_tokens;
+
+describe.skipIf(llamaForTests().folder === null)('blockstep serve --kv-offloading-path', () => {
+  it('finds the KV of a prefix after a restart, and answers the same', async () => {
+    const folder = temporaryFolder();
+    const model = join(folder, 'my-model.gguf');
+    writeRandomModel(model);
+    const tier = join(folder, 'kv');
+    const flags = ['--threads', '1', '--kv-offloading-size', '0.05', '--kv-offloading-path', tier];
+    const complete = async (served: Awaited<ReturnType<typeof serveModel>>, prompt: string) =>
+      (await served.ask('/v1/completions', { prompt, max_tokens: 12, temperature: 0 })) as Answer;
+    const first = await serveModel(model, ...flags);
+    expect(first.said.stdout).toContain(
+      `KV beyond the cache: 51 MiB of host memory, and prefixes that come again on disk in ${tier}.`,
+    );
+    const texts: string[] = [];
+    for (const prompt of PROMPTS) {
+      texts.push((await complete(first, prompt)).choices[0].text);
+      expect(cachedTokens(await complete(first, prompt))).toBeGreaterThan(64);
+    }
+    // The last blocks are written with later steps.
+    for (let k = 0; k < 5; k++) await complete(first, `Another text ${k}`);
+    first.child.kill('SIGTERM');
+    expect(await first.ended).toEqual([0, null]);
+
+    const second = await serveModel(model, ...flags);
+    const again: Answer[] = [];
+    for (const prompt of PROMPTS) again.push(await complete(second, prompt));
+    expect(again.map(({ choices }) => choices[0].text)).toEqual(texts);
+    // A disk that is slower than computing is not waited for.
+    expect(Math.max(...again.map(cachedTokens))).toBeGreaterThan(64);
+    // The tier belongs to one server.
+    const third = await serveModel(model, ...flags);
+    expect(await third.ended).toEqual([2, null]);
+    expect(third.said.stderr).toContain('another engine has it open');
+  });
+
+  it('refuses models whose KV cannot be cut into blocks', async () => {
+    const folder = temporaryFolder();
+    const model = join(folder, 'my-model.gguf');
+    for (const [architecture, why] of [
+      ['gemma3', 'sliding window'],
+      ['mamba', 'states'],
+    ] as const) {
+      writeRandomModel(model, { architecture });
+      const { ended, said } = await serveModel(model, '--kv-offloading-size', '0.1');
+      expect(await ended).toEqual([2, null]);
+      expect(said.stderr).toContain(why);
+    }
+  });
+});

@@ -20,7 +20,7 @@ constexpr u32 kMid = 16;
 constexpr u32 kNear = 8;
 
 /// Pools of fewer blocks lie in the caches, where prefetching only costs time.
-constexpr u32 kSmallPool = 1u << 16;
+constexpr u32 kSmallPool = 1u << 15;
 
 /// Whether loops prefetch. In teams of several members, the other members hide the latency.
 template <Team T>

@@ -93,7 +93,7 @@ BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys
 /// Ends synchronised.
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
-  if (fetches_ahead(team, state)) return count_hits<true>(team, state, keys, n, out_ids);
+  if (fetches_ahead(team, state, kSmallLookup)) return count_hits<true>(team, state, keys, n, out_ids);
   return count_hits<false>(team, state, keys, n, out_ids);
 }
 
@@ -139,8 +139,7 @@ BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 c
   return kNoFault;
 }
 
-/// drop_marked() in a team of one member, which needs no locks. Its blocks are the oldest of their
-/// chains in most cases, and most chains have one block.
+/// drop_marked() in a team of one member, which needs no locks. Most chains have one block.
 BLOCKSTEP_HD inline void unlink_marked(SoloTeam& team, const State& state, const u32* ids, u32 count) {
   ChainFetcher fetcher;
   const bool ahead = fetches_ahead(team, state);

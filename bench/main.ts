@@ -1,8 +1,8 @@
 /**
  * The benchmark of blockstep, `npm run bench`; `--help` says what it measures and how to read it (options.ts).
  *
- * The sources are compiled by tsc, as they are for a release: loaders that transform them on the fly change what V8
- * makes of the hot loops. The addon is the release build of native/.
+ * The sources are compiled by tsc, as they are for a release. Loaders that transform them on the
+ * fly change what V8 makes of the hot loops. The addon is the release build of native/.
  */
 
 import { OutputFile } from '../src/report/output-file.js';

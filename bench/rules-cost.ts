@@ -29,8 +29,9 @@ const VERSIONS: Readonly<Record<string, Partial<SchedulerOptions>>> = {
 type Turn = () => number;
 
 /**
- * Prints what the rules of August cost in time, beside May's in the same run: a decode step, and giving a row of 128 blocks on average back. It is
- * processor time of the thread, by turns, so that what else the machine does counts little.
+ * Prints what the rules of August cost in time, beside May's in the same run. It measures a decode
+ * step, and the return of a row of 128 blocks on average. It is processor time of the thread, by
+ * turns, so that what else the machine does counts little.
  */
 export function printCosts(): void {
   const steps: [string, DecodeVariant][] = [
@@ -88,7 +89,8 @@ function stepTurn(variant: DecodeVariant): Turn {
 }
 
 /**
- * Rows of 96 to 160 blocks in a pool that has been used for long, so that the blocks of a row lie anywhere, as in an engine, whatever the order is.
+ * Rows of 96 to 160 blocks in a pool that has been used for long. So the blocks of a row lie
+ * anywhere, as in an engine, whatever the order is.
  * @param plain how many blocks of each row carry no hash: the last ones
  */
 function releaseTurn(freeOrder: 'tail' | 'unhashedFirst', plain: number): Turn {

@@ -1,7 +1,7 @@
 /**
  * OpenAI's API over an engine, inside a server that you have: `POST /llm/v1/completions`, `/llm/v1/chat/completions` and the rest under
- * `/llm`. A client that disconnects has its request aborted, one that comes while the queue is full gets 429 with `Retry-After`, and
- * `app.close()` lets unfinished requests finish.
+ * `/llm`. If a client disconnects, its request is aborted. A client that comes while the queue is
+ * full gets 429 with `Retry-After`. `app.close()` lets unfinished requests finish.
  *
  *     npx tsx examples/embed.ts
  *

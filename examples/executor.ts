@@ -1,6 +1,7 @@
 /**
- * The smallest executor, of `docs/executors.md`. It is a model with one number a token: where a real one writes keys and
- * values it writes the token, and the next token is made of all that it reads back. So a wrong block gives wrong text.
+ * The smallest executor, of `docs/executors.md`. It is a model with one number per token. Where a
+ * real model writes keys and values, this one writes the token. It makes the next token of all
+ * numbers that it reads back. So a wrong block gives wrong text.
  *
  *     npx tsx examples/executor.ts
  *

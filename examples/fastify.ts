@@ -9,7 +9,8 @@
  *   may be is said by the engine's options `maxQueuedRequests` and `maxQueuedTokens`.
  * - `app.close()` lets unfinished requests finish for at most 10 seconds, then ends the engine.
  *
- * In a server of yours: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs (`engine.run()`).
+ * In your own server: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs
+ * (`engine.run()`).
  *
  *     npx tsx examples/fastify.ts
  *
@@ -47,7 +48,7 @@ const STATUS: { readonly [code in ErrorCode]?: number } = {
 };
 
 export function endpoint(engine: Engine): FastifyInstance {
-  // Those that stream are waited for below; connections without a request are closed at once.
+  // Streaming connections are waited for below; connections without a request are closed at once.
   const app = fastify({ forceCloseConnections: true });
   const streaming = new Set<ServerResponse>();
 

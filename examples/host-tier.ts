@@ -1,7 +1,8 @@
 /**
- * A tier of KV blocks in host memory, as small as an honest one can be: what requests have computed goes there while they
- * run, and whoever begins alike later loads it from there. It works on any number of ranks and with any number of steps in
- * flight. `docs/connector-contract.md` walks through it.
+ * A tier of KV blocks in host memory, as small as an honest tier can be. KV that requests have
+ * computed goes there while they run. Later requests with the same beginning load it from there. It
+ * works on any number of ranks and with any number of steps in flight. `docs/connector-contract.md`
+ * walks through it.
  *
  *     const tier = new HostTier({ places: 4096, numRanks: 1 });
  *     const worker = new HostTierWorker({ kv: executor.kv, places: 4096 });

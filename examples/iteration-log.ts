@@ -1,7 +1,8 @@
 /**
- * Calibration without a GPU: plays a vLLM server that is slower than its data sheet, writes its log of iterations and
- * the trace that was sent, and fits a profile to them. With a real server, the log is what vLLM prints with
- * `--enable-logging-iteration-details --no-async-scheduling`.
+ * Calibration without a GPU: plays a vLLM server that is slower than its data sheet. It writes the
+ * server's log of iterations and the trace that was sent, and fits a profile to both. With a real
+ * server, the log is what vLLM prints with `--enable-logging-iteration-details
+ * --no-async-scheduling`.
  *
  *     npx tsx examples/iteration-log.ts [folder]
  */

@@ -1,6 +1,7 @@
 /**
- * The smallest honest connector: it keeps full blocks in memory and gives them to whoever begins alike. It copies them away
- * at once, so nothing has to protect a block. `docs/writing-connectors.md` walks through it.
+ * The smallest honest connector: it keeps full blocks in memory, and gives them to requests that
+ * begin alike. It copies them away at once, so nothing has to protect a block.
+ * `docs/writing-connectors.md` walks through it.
  *
  *     new Engine({ ...options, executor, connector: new Memo(4096), workers: [new MemoWorker(executor, 4096)] });
  *

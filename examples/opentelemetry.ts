@@ -50,7 +50,7 @@ export function traceEngines(tracer: Tracer, options: { model: string; steps?: b
   const key = ({ id, handle }: { id: string; handle: number }): string => `${handle} ${id}`;
 
   on('blockstep:request:add', (message) => {
-    // This runs within `engine.submit`: the active span is that of whoever submits.
+    // This runs within `engine.submit`: the active span is that of the code that submits.
     const span = tracer.startSpan(`text_completion ${options.model}`, {
       kind: SpanKind.SERVER,
       attributes: {
@@ -145,7 +145,7 @@ async function main(): Promise<void> {
   const { ConsoleSpanExporter, NodeTracerProvider, SimpleSpanProcessor } = await import(
     '@opentelemetry/sdk-trace-node'
   );
-  // In a program of yours: an exporter to your collector, in a BatchSpanProcessor.
+  // In your own program: an exporter to your collector, in a BatchSpanProcessor.
   const provider = new NodeTracerProvider({
     spanProcessors: [new SimpleSpanProcessor(new ConsoleSpanExporter())],
   });

@@ -1,9 +1,10 @@
 /**
  * A pipeline of three stages that stream text into each other, in one process or in three.
  *
- * The `writer` goes on from the text that it is given. Its words go to the `speaker` in chunks of four tokens while it is still
- * writing, and what the speaker makes of each chunk goes on to the `singer`, who answers each chunk that comes with one token. The models
- * are stand-ins: they repeat what they have read. With real ones this would be a language model, a talker, and a voice.
+ * The `writer` goes on from the text that it is given. Its words go to the `speaker` in chunks of
+ * four tokens while it is still writing. The speaker's answer to each chunk goes on to the
+ * `singer`, which answers each chunk with one token. The models are stand-ins: they repeat what
+ * they have read. With real ones this would be a language model, a talker, and a voice.
  *
  * In one process:
  *     npx tsx examples/pipeline.ts

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# The native addon under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer below the whole of test/core,
-# test/transfer and the tests of the reference executor, LeakSanitizer and ThreadSanitizer below plain scripts, because a
-# test runner leaks and races by itself. Needs gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and native/build-tsan.
+# The native addon under sanitizers. AddressSanitizer and UndefinedBehaviorSanitizer run with all of
+# test/core, test/transfer and the tests of the reference executor. LeakSanitizer and
+# ThreadSanitizer run with plain scripts, because a test runner leaks and races by itself. Needs
+# gcc's sanitizer libraries. Takes about two minutes; builds into native/build-asan and
+# native/build-tsan.
 set -euo pipefail
 if [ "${1:-}" = --help ] || [ "${1:-}" = -h ]; then
   sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"

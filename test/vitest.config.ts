@@ -31,8 +31,9 @@ function left(): string[] {
 }
 
 /**
- * Suites that each have a process of their own: they measure it, break its GPU, or load what others must not find. All others share a
- * process with what they import, so they leave nothing behind: to start one and import again takes longer than many of them.
+ * Suites that each have a process of their own: they measure it, break its GPU, or load what others
+ * must not find. All others share a process and their imports, so they leave nothing behind. To
+ * start a process and import again takes longer than many of them.
  */
 const ALONE = [
   'test/**/*lifetime.test.ts',
@@ -46,8 +47,9 @@ const ALONE = [
 ];
 
 /**
- * One configuration for every suite. Forks, because a native addon is tested best in a process of its own; more of them than there are
- * processors, because many suites wait for servers and other processes, and no test measures time.
+ * One configuration for every suite. Forks, because a native addon is tested best in a process of
+ * its own. More forks than processors, because many suites wait for servers and other processes,
+ * and no test measures time.
  */
 export default defineConfig({
   // Setup files put other modules into the place of some of the package's, which only the module runner of vitest can do.

@@ -15,8 +15,8 @@ const LIMIT = 2 ** 30;
 export const NATIVE_CALL = 'empty native call';
 
 /**
- * What this machine does in the same minute, for comparison with the other figures: the bare loop below, and a call through Node-API
- * that finds nothing to do.
+ * What this machine does in the same minute, for comparison with the other figures. It runs the
+ * bare loop below, and a call through Node-API that finds nothing to do.
  */
 export function benchCalibration(effort: Effort): Row[] {
   const loop = timeRow('calibration', BARE_LOOP, measure({ run: bareLoop() }, effort), SIZE);
@@ -66,8 +66,9 @@ class BareRequest {
 
 /**
  * A decode step without blocks, hashes, native code, checks and queues: about the least that a scheduler in TypeScript could cost.
- * Over 256 request objects it takes the branches that vLLM's `schedule`, `_update_after_schedule` and `update_from_output` take for a
- * plain decode, and writes a plan, the new tokens and the output rows to typed arrays.
+ * Over 256 request objects it takes the branches that vLLM takes for a plain decode, in `schedule`,
+ * `_update_after_schedule` and `update_from_output`. It writes a plan, the new tokens and the
+ * output rows to typed arrays.
  */
 export function bareLoop(): () => undefined {
   const requests = Array.from({ length: SIZE }, (_, slot) => new BareRequest(slot));

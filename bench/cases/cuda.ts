@@ -11,8 +11,9 @@ const DECIDED = [256, 1024];
 export const CUDA_EFFORT: Effort = { samples: 6000, warmup: 1500 };
 
 /**
- * One whole step (schedule and update, through Node-API) of N running decodes, with the state on the host alone and with a mirror on a
- * GPU: what the mirror costs its caller. And the same where the GPU decides. Without a usable GPU there is nothing to measure.
+ * One whole step (schedule and update, through Node-API) of N running decodes. The state is on the
+ * host alone, or has a mirror on a GPU: what the mirror costs its caller. And the same where the
+ * GPU decides. Without a usable GPU there is nothing to measure.
  */
 export function benchCuda(effort: Effort): Row[] {
   const [, cuda] = probeBackends();

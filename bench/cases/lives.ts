@@ -15,8 +15,9 @@ const PARTS: readonly (readonly [number, number])[] = [
 const SIZE = 64;
 
 /**
- * Steps of 64 decodes in schedulers that one process makes and disposes in a loop, in microseconds: the mean of each part of a life, the
- * middle one of several processes. A server has one scheduler, tests and replays have many.
+ * Steps of 64 decodes in schedulers that one process makes and disposes in a loop, in microseconds.
+ * The figures are the mean of each part of a life, the middle one of several processes. A server
+ * has one scheduler, tests and replays have many.
  */
 export function benchLives(processes: number): Row[] {
   const last = PARTS[PARTS.length - 1][1];

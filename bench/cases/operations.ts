@@ -12,8 +12,9 @@ export const OPERATIONS_EFFORT: Effort = { samples: 4000, warmup: 1000 };
 const POOLS = { '10k': 10_000, '100k': 100_000, '1M': 2 ** 20 };
 
 /**
- * The operations of one request of 2,048 tokens, each one or two calls through Node-API. Successive requests differ, so the whole
- * pool is used block by block, and the processor's caches are as cold as the size of the pool makes them.
+ * The operations of one request of 2,048 tokens, each one or two calls through Node-API. Successive
+ * requests differ, so the whole pool is used block by block. The processor's caches are as cold as
+ * the size of the pool makes them.
  */
 export function benchOperations(effort: Effort): Row[] {
   const rows: Row[] = [];

@@ -19,8 +19,8 @@ interface Variant {
 }
 
 /**
- * `Core.gather` of N running decodes of 512 tokens and more, once per step; the same in tables of far greater capacity, which must
- * cost the same; and of one step that prefills 8,192 tokens.
+ * `Core.gather` of N running decodes of 512 tokens and more, once per step. The same in tables of
+ * far greater capacity must cost the same. The last case is one step that prefills 8,192 tokens.
  */
 export function benchTables(effort: Effort): Row[] {
   const rows = SIZES.map((size) => gatherRow(`gather, ${size}`, size, {}, effort));

@@ -13,9 +13,10 @@ const TOTAL = 64 * KIB * KIB;
 const BLOCK_SIZES = { '4 KiB': 4, '16 KiB': 16, '64 KiB': 64, '256 KiB': 256, '1 MiB': 1024 } as const;
 
 /**
- * Draining completions, submitting jobs, and the speed of a host lane as a multiple of that of memcpy on the calling thread in the same
- * minute. Blocks that lie scattered on both sides are compared with one memcpy per block in the same order; one run of consecutive
- * blocks is compared with one memcpy of all of it.
+ * Draining completions, submitting jobs, and the speed of a host lane. That speed is a multiple of
+ * memcpy's on the calling thread in the same minute. Blocks that lie scattered on both sides are
+ * compared with one memcpy per block in the same order. One run of consecutive blocks is compared
+ * with one memcpy of all of it.
  */
 export function benchTransfers(effort: Effort): Row[] {
   const drains = [

@@ -34,7 +34,7 @@ function decode(figures: Figures): string {
     ]);
   return `## A step of the scheduler
 
-A whole step is \`schedule()\` and \`update()\`. Prompts have 512 tokens, blocks 16. The names of the rows:
+A whole step is \`schedule()\` and \`update()\`. Prompts have 512 tokens, and blocks have 16. The names of the rows:
 
 - "evicting": each new block evicts a cached block;
 - "depth 2": two steps are in flight;
@@ -83,7 +83,7 @@ function operations(figures: Figures): string {
   ]);
   return `## Single operations
 
-For a request of 2,048 tokens, thus of 128 blocks, by the size of the pool:
+The times are for a request of 2,048 tokens, which is 128 blocks. The columns are sizes of the pool:
 
 ${markdown(['', '10k blocks', '100k', '1M'], rows)}
 
@@ -109,10 +109,10 @@ function engine(figures: Figures): string {
   };
   return `## The engine
 
-The executor here does nothing. The first columns have the p50 of a step. The next three have tokens
-per second through \`submit\`: every chunk is read by one \`for await\` per stream, or by a listener
-(\`onOutput\` and \`read\`, as the server reads), or the reader only awaits \`result()\`. The last column
-has the delay of the event loop with \`for await\`.
+The executor of this measurement does nothing. The columns "bare scheduler", "engine" and "with
+tables" have the p50 of a step. The next three have tokens per second through \`submit\`. The reader is one
+\`for await\` per stream, a listener (\`onOutput\` and \`read\`, as in the server), or only \`result()\`.
+The last column has the delay of the event loop with \`for await\`.
 
 ${markdown(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}
 
@@ -124,8 +124,8 @@ ${markdown(['', 'p50', 'p99'], ['every chunk', 'by a listener', 'every chunk, wi
 function server(part: (name: string) => string): string {
   return `## The server
 
-The cost of a token between the executor's answer and the socket: the engine, the text made of the
-tokens, and the events. Three other servers are measured beside it:
+The cost of a token between the executor's answer and the socket. It includes the engine, the text of
+the tokens, and the events. Three other servers are measured beside it:
 
 - \`node:http\` alone, which writes the same bytes;
 - "without a scheduler": blockstep's server over a scheduler that does nothing and has no executor,
@@ -190,8 +190,8 @@ measured. Copies and steps do not slow each other down in this model.
 - Each request draws its prompt at random. All prompts together, the working set, fill the pool half,
   once, threefold and tenfold.
 
-**In real time**, with the reference executor and host lanes that really copy: 512 tokens in and 16
-out, 8 at once, a pool of 512 blocks. The reference executor computes a prompt faster than any copy
+**In real time**, with the reference executor and host lanes that really copy. Requests have 512 tokens
+in and 16 out, 8 run at once, and the pool has 512 blocks. The reference executor computes a prompt faster than any copy
 could move it, so an offload only costs here. "With device time" adds the time of the cost model to
 each step.
 
@@ -262,15 +262,15 @@ ${part('lease')}`;
 function pipelines(part: (name: string) => string): string {
   return `## Pipelines
 
-First the transports: chunks of 16 tokens, with up to 1,024 in flight, and the median of a chunk that
-goes alone. Both ends are in one process, and the server listens on a Unix socket. The bare client
+First the transports. Chunks have 16 tokens, with up to 1,024 in flight. The second figure is the median
+of a chunk that goes alone. Both ends are in one process, and the server listens on a Unix socket. The bare client
 adds one entry for each chunk, by automatic pipelining. Like the transport, it acknowledges and removes
 each entry that it has read.
 
 Then the stages: requests of 128 tokens, 64 at a time. The executors answer at once, so all of the time
 is overhead. Each stage answers a chunk of 16 tokens with 16. All engines share one process and one
 thread; over Redis each message goes through the server. A stage reads the tokens of its engine as they
-come: compare it with the engine that is read so. The best of five rounds counts.
+come: compare it with the engine that is read as it computes. The best of five rounds counts.
 
 ${part('pipeline')}`;
 }

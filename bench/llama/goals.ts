@@ -48,8 +48,9 @@ function contendersOf({ workload }: Goal, { server }: Shared): string[] {
 }
 
 /**
- * Measures the rows of the goals round by round until the time is over, and prints a table in Markdown: medians of milliseconds of processor
- * time a token, and the best rival's time in shares of ours, with the least and the most of the rounds.
+ * Measures the rows of the goals round by round until the time is over, and prints a table in
+ * Markdown. It has medians of milliseconds of processor time per token, and the best rival's time
+ * as a share of ours. Each has the minimum and the maximum of the rounds.
  */
 export function measureGoals(minutes: number, pathOf: (model: string) => string, shared: Shared): void {
   const end = Date.now() + 60_000 * minutes;

@@ -10,8 +10,9 @@ import type { Contender } from './contenders.js';
 const TICKS = 100;
 
 /**
- * llama.cpp's own server, one cache for all requests (`--kv-unified`), as it is otherwise by default: a prompt goes to the slot that has most of it.
- * Each run has a server of its own, so that none finds prompts of the run before. Its start is not measured.
+ * llama.cpp's own server, one cache for all requests (`--kv-unified`), as it is otherwise by
+ * default. A prompt goes to the slot that has most of it. Each run has a server of its own, so that
+ * none finds prompts of the run before. Its start is not measured.
  * @param program path of `llama-server`
  */
 export function llamaServer(path: string, program: string): Contender {

@@ -30,8 +30,9 @@ export const WORKLOADS = {
 export type WorkloadName = keyof typeof WORKLOADS;
 
 /**
- * Short prompts with longer answers; mixed ones; a long prefix that all prompts share; long prompts with longer answers; long prompts, and longer
- * ones, as many as may run at once, with short answers.
+ * Short prompts with longer answers; mixed prompts; a long prefix that all prompts share; long
+ * prompts with longer answers. The last workload has long and longer prompts with short answers, as
+ * many as may run at once.
  */
 export function makeWorkload(name: WorkloadName, vocabSize: number, numSequences: number): Workload {
   const random = new Random(5);

@@ -25,8 +25,9 @@ export function quickened(effort: Effort): Effort {
 }
 
 /**
- * Calls a subject a fixed number of times, and gives the distribution of its duration less the time to read the clock. The number of
- * calls is fixed, and not the time, so that a subject which ages, as a decode does, is measured at the same age on every machine.
+ * Calls a subject a fixed number of times, and gives the distribution of its duration less the time
+ * to read the clock. The number of calls is fixed, not the time. So a subject that ages, such as a
+ * decode, is measured at the same age on every machine.
  */
 export function measure(subject: Subject, effort: Effort): Latency {
   const bench = new Bench({

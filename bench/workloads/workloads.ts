@@ -63,8 +63,9 @@ export interface Decode {
 }
 
 /**
- * Makes `numRequests` decodes, admitted and prefilled. Their prompts have 512 to 527 tokens, each one more than the one before, so that in
- * every step one request in 16 fills a block and takes another. Within `numSteps` none ends and none is preempted.
+ * Makes `numRequests` decodes, admitted and prefilled. Their prompts have 512 to 527 tokens, each
+ * one token more than the one before. So in every step one request in 16 fills a block and takes
+ * another. Within `numSteps` none ends and none is preempted.
  */
 export function makeDecode(numRequests: number, numSteps: number, variant: DecodeVariant = {}): Decode {
   const { pipelineDepth = 1, drafts = 0, evicting = false, transfers = 0, backend, authority } = variant;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Reads in the compiler's report on the kernels, for every architecture that a release is built for, that none spills a
-# register or keeps anything in local memory: on a GPU that would be a trip to memory for each use. Prints the registers
-# of each kernel. The report is what a build with CUDAFLAGS=-Xptxas=-v has printed:
+# Checks the compiler's report on the kernels, for every architecture of a release: none may spill a
+# register or keep anything in local memory. On a GPU, each use of local memory would be a trip to
+# memory. Prints the registers of each kernel. The report is what a build with CUDAFLAGS=-Xptxas=-v
+# has printed:
 #   check_resources.sh            compiles the kernels for it; needs nvcc, and NVCC chooses it
 #   check_resources.sh REPORT [ARCHITECTURE]...   reads the report of a build with BLOCKSTEP_CUDA_ALL=ON, or for some of them
 set -euo pipefail

@@ -52,12 +52,12 @@ HostCore::HostCore(const HostConfig& config, const Exchange& exchange, std::uniq
 
 void HostCore::require_host_decides(const char* call) const {
   if (!decisions_) [[likely]] return;
-  throw Error{kAuthority, std::string(call) + " is for a core that decides by itself: here the GPU decides"};
+  throw Error{kAuthority, std::string(call) + " needs a core whose host decides, and the GPU of this core decides"};
 }
 
 void HostCore::require_device_decides(const char* call) const {
   if (decisions_) return;
-  throw Error{kAuthority, std::string(call) + " is for a core whose GPU decides: the host decides here"};
+  throw Error{kAuthority, std::string(call) + " needs a core whose GPU decides, and the host of this core decides"};
 }
 
 u32 HostCore::run(u32 frame_index, u32 from, u32 to) {

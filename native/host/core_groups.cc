@@ -7,7 +7,7 @@ namespace blockstep {
 
 void HostCore::require_groups(const char* call) const {
   if (groups_) [[likely]] return;
-  throw Error{kBadArg, std::string(call) + " is for a core with kvGroups"};
+  throw Error{kBadArg, std::string(call) + " needs a core with kvGroups, and this core has none"};
 }
 
 void HostCore::begin_step() {

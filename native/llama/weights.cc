@@ -130,8 +130,8 @@ std::vector<api::llama_token> Weights::tokenize(const std::string& text, bool ad
   const std::size_t word = longest_word(text);
   if (word <= kShortWord) return tokenize_here(text, add_special, parse_special);
   if (word > kLongestWord)
-    throw std::runtime_error("it has " + std::to_string(word) + " bytes that may be one word, and at most " +
-                             std::to_string(kLongestWord) + " are taken");
+    throw std::runtime_error("it must have at most " + std::to_string(kLongestWord) + " bytes in one word, got " +
+                             std::to_string(word) + " bytes that may be one");
   std::vector<api::llama_token> tokens;
   run_deep(kLeastStack + word * kStackPerByte,
            [&] { tokens = tokenize_here(text, add_special, parse_special); });

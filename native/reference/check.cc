@@ -26,7 +26,7 @@ void ReferenceModel::check(const StepIo& io, Span<const std::int32_t> known) {
   handles_.assign(io.handles, io.handles + n);
   std::sort(handles_.begin(), handles_.end());
   const auto twice = std::adjacent_find(handles_.begin(), handles_.end());
-  if (twice != handles_.end()) throw Error{kBadArg, "a handle must stand in the plan once, got " + std::to_string(*twice)};
+  if (twice != handles_.end()) throw Error{kBadArg, "a handle must be in the plan once, got " + std::to_string(*twice)};
   u64 tokens = 0;
   u64 num_known = 0;
   for (u32 e = 0; e < n; ++e) {

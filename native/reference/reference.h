@@ -5,17 +5,17 @@
 // It computes the sampled tokens from the tokens that it read. The model also keeps an unpaged copy
 // of every request, and reports every difference from it.
 //
-// Sharing: any request may have written a block that another request got from the prefix cache, if
-// every entry has the correct token, position and prefix. A request must itself have written all
-// entries behind its cached prefix, into blocks that it took and that no request took since. The
-// plans determine which request took a block: a running entry took its new blocks, an admitted
+// Sharing: any request may have written a block that another request got from the prefix cache.
+// Every entry must have the correct token, position and prefix. A request must itself have written
+// all entries behind its cached prefix, into blocks that it took and that no request took since.
+// The plans determine which request took a block: a running entry took its new blocks, an admitted
 // entry the blocks behind its cached prefix. adopt() names the blocks that lanes have loaded. These
 // are part of a cached prefix, and are judged by their content.
 //
 // With KV cache groups all of this is done in each group, by its own tables. A token of a group
 // with a window or chunks reads only entries inside it. In a group of states the model reads the
-// state of the last step, before the step writes any state, and writes the state after the step. If
-// any group reads a wrong entry, the sampled tokens are wrong.
+// state of the last step, before the step writes any state. It writes the new state after the step.
+// If any group reads a wrong entry, the sampled tokens are wrong.
 #pragma once
 
 #include <memory>

@@ -44,7 +44,8 @@ if [ "$mode" = --long ]; then
   PARTS[checked]="$HOST_PARTS $GPU_PARTS"
 fi
 
-# units_of KIND: its parts, a dozen of a folder in one source, since most of the time of a source goes to the headers of the C++ library.
+# units_of KIND: its parts, a dozen of a folder in one source. Most of a source's time goes to the
+# headers of the C++ library.
 units_of() {
   local folder=$BUILD/units/$1 unit
   mkdir -p "$folder/new"

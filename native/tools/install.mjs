@@ -1,5 +1,6 @@
-// The install script of the package: nothing where the package carries an addon for this platform, else it builds one, with
-// CMake (CUDA included where nvcc is) or with node-gyp. `npm rebuild blockstep` runs it again.
+// The install script of the package. It does nothing if the package carries an addon for this
+// platform. Otherwise it builds one, with CMake (CUDA included where nvcc is) or with node-gyp.
+// `npm rebuild blockstep` runs it again.
 //   BLOCKSTEP_BUILD_FROM_SOURCE=1 npm rebuild blockstep   builds although there is one
 //   BLOCKSTEP_CUDA=OFF                                    leaves CUDA out
 import { existsSync, rmSync } from 'node:fs';

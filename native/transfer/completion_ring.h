@@ -1,8 +1,8 @@
 // The completion ring, where transfers report their end. Each transfer gets a slot of the ring when
 // it is submitted, and ends by writing one 64-bit word there.
 //
-// A job is the number of a transfer, from 1: 1 + slot + lap * capacity, where the lap counts the
-// uses of the slot. Slots are assigned in the order in which they became free. The jobs of the
+// A job is the number of a transfer, from 1. It is 1 + slot + lap * capacity, where the lap counts
+// the uses of the slot. Slots are assigned in the order in which they became free. The jobs of the
 // first lap are therefore 1, 2, 3. A slow job holds only its own slot, and a slot stays unused for
 // as long as possible. Every word names its job. A late or duplicate word is therefore
 // distinguishable from the awaited word, until the numbers restart after `max_job` (by default 2^31

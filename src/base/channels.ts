@@ -14,8 +14,9 @@ import type { AnomalyReason } from './anomaly-reason.js';
  * });
  * ```
  *
- * Each message is a new plain object, made only while somebody listens. In every message `id` is the external id of a
- * request, as the client gave it, and `handle` is the number of this one incarnation of the request.
+ * Each message is a new plain object, made only while somebody listens. In every message `id` is
+ * the external id of a request, as the client gave it. `handle` is the number of this one
+ * incarnation of the request.
  */
 export interface ChannelPayloads {
   /**

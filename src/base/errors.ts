@@ -94,7 +94,7 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_REENTRANT: 'a callback called the scheduler that is running it',
   /** The message says which of these; other requests are not affected. */
   ERR_BLOCKSTEP_REQUEST:
-    'the request failed by itself: a deadline passed, its grammar failed, its KV could not be loaded or was lost, or its data cannot be sent',
+    'the request failed by itself: a deadline passed, its grammar failed, its KV was not loaded or was lost, or its data cannot be sent',
   /** Call `CompletionQueue.drain` once per step, or raise the `capacity` of the queue. */
   ERR_BLOCKSTEP_RING_FULL:
     'every slot of the completion queue is held by a transfer; drain it, then submit again; nothing is lost',

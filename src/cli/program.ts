@@ -22,7 +22,7 @@ interface NamedCommand {
 const COMMANDS: readonly NamedCommand[] = [
   {
     name: 'serve',
-    summary: 'serve an engine over HTTP, as OpenAI’s API has it',
+    summary: 'serve an engine over HTTP with OpenAI’s API',
     load: async () => (await import('./serve/serve-command.js')).defineServeCommand,
   },
   {
@@ -32,12 +32,12 @@ const COMMANDS: readonly NamedCommand[] = [
   },
   {
     name: 'calibrate',
-    summary: 'make a profile of a model on GPUs, by data sheet or by what a server measured',
+    summary: 'make a profile of a model on GPUs, from a data sheet or from measurements',
     load: async () => (await import('./plan/calibrate-command.js')).defineCalibrateCommand,
   },
   {
     name: 'plan',
-    summary: 'compare options and find the load that they bear, by simulating a trace',
+    summary: 'compare options and find their highest load, by simulating a trace',
     load: async () => (await import('./plan/plan-command.js')).definePlanCommand,
   },
 ];

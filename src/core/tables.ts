@@ -99,8 +99,8 @@ export type TableViews = Pick<
 export type Widths = Pick<GroupShape, 'maxBlocksPerRow'>;
 
 /**
- * Bytes of one set of tables: 4 per token, and 8 for each group; 12 per entry, and 4 more; and 4
- * per block of each row.
+ * Bytes of one set of tables. A token takes 4, and 8 for each group. An entry takes 12, all entries
+ * 4 more. A block of a row takes 4.
  */
 export function tablesBytes(shape: TablesShape, groups: readonly Widths[] = [shape]): number {
   const { maxTokens, maxEntries } = shape;

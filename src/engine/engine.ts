@@ -108,9 +108,10 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * A failed request does not affect the others; see `GenerateResult`.
    * @param prompts each prompt as token ids, or as a request with its own fields; in an array, or
    * in any iterable of `for await`
-   * @throws by rejection, with all requests of the batch aborted: the signal's reason; an error of
-   * `prompts` or `onProgress`; with `onError: 'throw'` the error of the first failed request;
-   * ERR_BLOCKSTEP_BAD_ARG; at the start the error of `submit` when closed
+   * @throws by rejection, with all requests of the batch aborted. The errors are
+   * ERR_BLOCKSTEP_BAD_ARG, the signal's reason, and an error of `prompts` or `onProgress`. With
+   * `onError: 'throw'`, also the error of the first failed request. If the engine is closed at the
+   * start, the error of `submit`
    */
   generate(prompts: GenerateSource, options: ThrowingGenerateOptions): Promise<RequestResult[]>;
   generate(prompts: GenerateSource, options?: GenerateOptions): Promise<GenerateResult[]>;

@@ -40,8 +40,8 @@ export interface PipelineStats {
  * until its next chunk arrives.
  *
  * The stages are in this process, or in other processes (`StageServer`), which the transport
- * reaches. Each request ends once, in all stages. It ends when the last stage has ended, with an
- * error when a stage fails, does not answer or waits too long, or by an abort.
+ * reaches. Each request ends once, in all stages. It ends when the last stage has ended, or by an
+ * abort. It ends with an error when a stage fails, does not answer or waits too long.
  */
 export class Pipeline implements AsyncDisposable {
   readonly #config: PipelineConfig;

@@ -68,8 +68,8 @@ export interface Calibration {
 /**
  * Fits a profile to the measurement of a server: to the iteration log of vLLM, or to the results of
  * a load generator.
- * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read; ERR_BLOCKSTEP_BAD_ARG for a
- * prior without physics, and for a log of other requests, options or hardware; the signal's reason
+ * @throws ERR_BLOCKSTEP_BAD_FILE for a measurement that cannot be read. ERR_BLOCKSTEP_BAD_ARG for a
+ * prior without physics, and for a log of other requests, options or hardware. The signal's reason
  * once it is aborted
  */
 export async function calibrate(input: CalibrateInput): Promise<Calibration> {
@@ -132,7 +132,7 @@ type Measurement = { readonly physics: Physics } & (
 
 /**
  * Checks the input of a fit, and reads the measurement.
- * @throws as `calibrate`, but for a log of other requests or options
+ * @throws as `calibrate`, except for a log of other requests or options
  */
 export function checkCalibrate(input: CalibrateInput): Measurement {
   const { prior, text, name, requests, scheduler, share, starts, evaluations } = input;

@@ -24,8 +24,8 @@ export interface PlanInput {
   readonly sweep: Sweep;
   /**
    * `grid` (default): every point is simulated with all requests. `halving`: all points are
-   * simulated with the first few requests, and the best third of each round with three times as
-   * many, until the last round has all requests.
+   * simulated with the first few requests. The best third of each round gets three times as many,
+   * until the last round has all requests.
    */
   readonly search?: Search;
   /** Probability that a draft token is accepted, given that those before it were. Default 0.7. */
@@ -34,7 +34,7 @@ export interface PlanInput {
   readonly engines?: number;
   readonly router?: Router;
   /**
-   * For this many of the best points, the plan finds the load at which the agreement breaks.
+   * For this many of the best points, the plan finds the highest load that meets the objective.
    * Default 3.
    */
   readonly finalists?: number;
@@ -88,7 +88,7 @@ export interface Sensitivity {
   readonly spread: number;
 }
 
-/** A finalist, and the load at which it breaks the agreement. */
+/** A finalist, and the highest load at which it meets the objective. */
 export interface Finalist {
   readonly point: Point;
   readonly capacity: Capacity;
@@ -101,6 +101,11 @@ export interface Plan {
   readonly requestsPerSecond: number;
   /** In the order of the sweep. */
   readonly points: readonly PlannedPoint[];
+  /**
+   * The load of the sensitivities, in requests per second: the lowest load, in powers of two times
+   * the trace's own, at which a point misses the objective.
+   */
+  readonly rankedAt: number;
   readonly sensitivities: readonly Sensitivity[];
   /** The highest load first. */
   readonly finalists: readonly Finalist[];
@@ -109,14 +114,28 @@ export interface Plan {
   readonly steps: number;
 }
 
+/** The runs of points at one load. */
+interface Comparison {
+  /** The load, as a multiple of the trace's own. */
+  readonly speedUp: number;
+  /** The run of the first round, which has all points of the comparison. */
+  readonly first: ReadonlyMap<number, FleetRun>;
+  /** The run with the most requests. */
+  readonly latest: ReadonlyMap<number, FleetRun>;
+  /** The runs with all requests. */
+  readonly whole: ReadonlyMap<number, FleetRun>;
+}
+
+/** The highest load of a comparison, as a multiple of the trace's own. */
+const MOST_LOAD = 64;
 /** Members of the profile's ensemble in a band. */
 const MEMBERS = 4;
 /** Parts of the trace's time with their own number of engines. */
 const WINDOWS = 24;
 
 /**
- * Compares options under an agreement, by simulating each. Then it finds the load at which the best
- * options break the agreement, and how many engines the trace needs.
+ * Compares options under a latency objective, by simulating each. Then it finds the highest load at
+ * which the best options meet the objective, and the number of engines that the trace needs.
  * @throws ERR_BLOCKSTEP_BAD_ARG before anything runs: for a point that the scheduler refuses,
  * named; for a trace without times
  * @throws the signal's reason once it is aborted
@@ -134,32 +153,38 @@ export async function plan(input: PlanInput): Promise<Plan> {
     const fleetOf = (point: Point, member: number) => {
       return { scheduler: optionsAt(scheduler, point), engines, router, member, acceptanceRate };
     };
-    const runOf = (i: number, member: number, requests: number) =>
-      evaluation.run({ ...fleetOf(points[i], member), speedUp: 1, requests });
+    const runOf = (i: number, member: number, speedUp: number, requests: number) =>
+      evaluation.run({ ...fleetOf(points[i], member), speedUp, requests });
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
 
-    const rounds = roundsOf(search, points.length, workload.length, finalists);
-    const done = begin(
-      input,
-      'points',
-      rounds.reduce((sum, round) => sum + round.points, 0),
-    );
-    const first = new Map<number, FleetRun>();
-    const latest = new Map<number, FleetRun>();
-    let whole = new Map<number, FleetRun>();
-    for (const { points: count, requests } of rounds) {
-      const chosen = whole.size === 0 ? [...points.keys()] : survivors(whole, count);
-      const runs = await inOrder(chosen, async (i) => {
-        const run = await runOf(i, -1, requests);
-        done();
-        return run;
-      });
-      whole = new Map(chosen.map((i, k) => [i, runs[k]]));
-      for (const [i, run] of whole) {
-        if (!first.has(i)) first.set(i, run);
-        latest.set(i, run);
+    const rounds = (count: number) => roundsOf(search, count, workload.length, finalists);
+    const runAt = async (speedUp: number, candidates: readonly number[]): Promise<Comparison> => {
+      const own = rounds(candidates.length);
+      const done = begin(
+        input,
+        speedUp === 1 ? 'points' : `points at ${speedUp} times the load`,
+        own.reduce((sum, round) => sum + round.points, 0),
+      );
+      const first = new Map<number, FleetRun>();
+      const latest = new Map<number, FleetRun>();
+      let whole = new Map<number, FleetRun>();
+      for (const { points: count, requests } of own) {
+        const chosen = whole.size === 0 ? candidates : survivors(whole, count);
+        const runs = await inOrder(chosen, async (i) => {
+          const run = await runOf(i, -1, speedUp, requests);
+          done();
+          return run;
+        });
+        whole = new Map(chosen.map((i, k) => [i, runs[k]]));
+        for (const [i, run] of whole) {
+          if (!first.has(i)) first.set(i, run);
+          latest.set(i, run);
+        }
       }
-    }
+      return { speedUp, first, latest, whole };
+    };
+    const comparisons = await compareUntilMissed(runAt, points.length);
+    const { latest, whole } = comparisons[0];
 
     const wholeIndices = [...whole.keys()];
     const isOptimal = paretoOptimal([...whole.values()]);
@@ -168,7 +193,7 @@ export async function plan(input: PlanInput): Promise<Plan> {
     const bands = await inOrder(optimal, async (i): Promise<PlannedPoint['band']> => {
       if (members === 0) return null;
       const others = await membersOf(members, async (member) => {
-        const { latencies } = await runOf(i, member, workload.length);
+        const { latencies } = await runOf(i, member, 1, workload.length);
         bandDone();
         return latencies;
       });
@@ -179,7 +204,8 @@ export async function plan(input: PlanInput): Promise<Plan> {
       return { ttftMs: range((each) => each.ttft.p95), tpotMs: range((each) => each.tpot.p95) };
     });
 
-    const best = bestOf(whole).slice(0, finalists);
+    const best = ranked(comparisons).slice(0, finalists);
+    const felt = feltBy(comparisons);
     const loadDone = begin(input, 'loads', best.length * (1 + members));
     const found = await inOrder(best, async (i): Promise<Finalist> => {
       const capacityAt = async (member: number): Promise<Capacity> => {
@@ -211,7 +237,8 @@ export async function plan(input: PlanInput): Promise<Plan> {
         const at = optimal.indexOf(i);
         return { point, run: latest.get(i)!, isParetoOptimal: at >= 0, band: at < 0 ? null : bands[at] };
       }),
-      sensitivities: sensitivitiesOf(sweep, points, first),
+      rankedAt: requestRate(workload) * felt.speedUp,
+      sensitivities: sensitivitiesOf(sweep, points, felt.first),
       finalists: found,
       fleet,
       steps: [...latest.values()].reduce((sum, run) => sum + run.steps, 0),
@@ -220,6 +247,44 @@ export async function plan(input: PlanInput): Promise<Plan> {
     signal?.removeEventListener('abort', stop);
     await pool.close();
   }
+}
+
+/**
+ * Compares all points at the trace's own load. Then the load is doubled until every point misses the
+ * objective: at a light load points hardly differ. Points that miss it are not run at higher loads.
+ */
+async function compareUntilMissed(
+  runAt: (speedUp: number, candidates: readonly number[]) => Promise<Comparison>,
+  points: number,
+): Promise<Comparison[]> {
+  const comparisons = [
+    await runAt(
+      1,
+      Array.from({ length: points }, (_, i) => i),
+    ),
+  ];
+  for (let speedUp = 2; speedUp <= MOST_LOAD; speedUp *= 2) {
+    const bearing = [...comparisons[comparisons.length - 1].latest].filter(([, { strain }]) => strain <= 1);
+    if (bearing.length === 0) break;
+    comparisons.push(
+      await runAt(
+        speedUp,
+        bearing.map(([i]) => i),
+      ),
+    );
+  }
+  return comparisons;
+}
+
+/** The points that were run with all requests, those first that bear the highest load. */
+function ranked(comparisons: readonly Comparison[]): number[] {
+  return [...new Set([...comparisons].reverse().flatMap(({ whole }) => bestOf(whole)))];
+}
+
+/** The comparison of all points at the highest load. Some of them miss the objective there, if any does at some load. */
+function feltBy(comparisons: readonly Comparison[]): Comparison {
+  const [{ first }] = comparisons;
+  return comparisons.filter((each) => each.first.size === first.size).at(-1)!;
 }
 
 /** The points of a plan, and its options with their defaults. */

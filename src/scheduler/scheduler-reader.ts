@@ -220,8 +220,8 @@ export class SchedulerReader {
   }
 
   /**
-   * All requests, by their containers. Makes new lists, so its cost grows with the number of
-   * requests.
+   * A view of all requests, listed by state, and of the blocks that they hold. A list is made when
+   * it is first read; only then does its cost grow with the number of requests.
    */
   inspect(): Inspection {
     return new Inspection(this.#s, () => this.#calls.gate.checkUsable());

@@ -293,9 +293,9 @@ export class Scheduler extends SchedulerReader {
    * With `pipelineDepth` > 1: gives a plan with `pendingStructuredOutputTokens`, before it is
    * sampled, the drafts that the previous step made. They replace the placeholders in
    * `plan.draftTokens`. -1 marks a missing draft or one that a grammar refuses, and
-   * `plan.numInvalidDraftTokens` counts these. An entry without a grammar keeps its placeholders,
-   * uncounted, if no drafts are given for it and its request was not in the previous step
-   * (`plan.needsAllTokens`).
+   * `plan.numInvalidDraftTokens` counts these. An entry without a grammar may keep its
+   * placeholders, uncounted. It does so if no drafts are given for it and its request was not in
+   * the previous step (`plan.needsAllTokens`).
    * @throws ERR_BLOCKSTEP_PLAN_ORDER unless every earlier plan was updated; ERR_BLOCKSTEP_BAD_ARG
    */
   replaceDraftTokens(plan: Plan, drafts: Drafts): void {

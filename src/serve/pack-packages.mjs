@@ -1,6 +1,7 @@
-// Part of npm run build:ts: puts packages into the modules that use them. So an install fetches none of Fastify's forty, of which one or another may
-// ask for a newer Node than blockstep does, nor the trees that prom-client has for what is not used here, nor the many vocabularies of gpt-tokenizer;
-// and a command reads three files in their place.
+// Part of npm run build:ts: puts packages into the modules that use them. So an install fetches
+// none of Fastify's forty packages, of which some may ask for a newer Node than blockstep does. It
+// fetches no parts of prom-client that are not used here, and no vocabularies of gpt-tokenizer. A
+// command reads three files in their place.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';

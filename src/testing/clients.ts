@@ -122,15 +122,17 @@ export class Clients {
       const wrong = tokens.findIndex((token, at) => token !== right[at]);
       if (wrong >= 0)
         throw new Trouble(
-          `${id} gets token ${tokens[wrong]} at ${wrong}, without the connector ${right[wrong]}`,
+          `token ${wrong} of ${id} must be ${right[wrong]}, as without the connector, got ${tokens[wrong]}`,
         );
       if (isLost) continue;
       if (end === 'whole' && tokens.length !== right.length)
-        throw new Trouble(`${id} gets ${tokens.length} tokens, without the connector ${right.length}`);
+        throw new Trouble(
+          `${id} must get ${right.length} tokens, as without the connector, got ${tokens.length}`,
+        );
       const failed =
         this.#scene.endsEarly || station.workers.some(({ lost }) => lost.size > 0) || mayFail(this.#scene);
       if (end === 'failed' && !failed)
-        throw new Trouble(`${id} fails, although nothing went wrong: ${error}`);
+        throw new Trouble(`${id} must not fail, because nothing went wrong, failed with: ${error}`);
     }
   }
 

@@ -86,7 +86,8 @@ export class Life {
       if (random.next() * 100 < scene.chances.submit) this.#clients.come(this.#stations);
       await this.#hostileEvents();
       await this.#round();
-      if (this.diary.round > MOST_ROUNDS) throw new Trouble('the clients do not come to an end');
+      if (this.diary.round > MOST_ROUNDS)
+        throw new Trouble(`the clients must end within ${MOST_ROUNDS} rounds`);
     }
     if (scene.endsEarly) {
       this.#endEarly();
@@ -183,7 +184,7 @@ export class Life {
       this.diary.note(`disposed, with ${watch.jobs.size} copies under way`);
       engine.dispose();
       if (watch.jobs.size > 0)
-        throw new Trouble(`the engine was disposed, and ${watch.jobs.size} copies are not over`);
+        throw new Trouble(`a disposed engine must have no copies under way, has ${watch.jobs.size}`);
     }
     this.#throwTrouble();
   }
@@ -195,7 +196,9 @@ export class Life {
     this.diary.note('calm');
     for (let rounds = 0; !this.#isOver(rounds); rounds++) {
       if (rounds === MOST_CALM_ROUNDS)
-        throw new Trouble(`it does not come to an end:\n${this.#whatIsOpen()}`);
+        throw new Trouble(
+          `everything must end within ${MOST_CALM_ROUNDS} calm rounds. Still open:\n${this.#whatIsOpen()}`,
+        );
       await this.#round();
       // Gives connectors with their own threads, files and sockets time.
       if (rounds > 40) await new Promise((resolve) => setTimeout(resolve, rounds > 400 ? 1 : 0));
@@ -239,12 +242,14 @@ export class Life {
     engine.verify();
     const left = station.leftovers();
     if (left.length > 0)
-      throw new Trouble(`everything is over, and there are still:\n  ${left.join('\n  ')}`);
+      throw new Trouble(`nothing may be left when all requests have ended. Left:\n  ${left.join('\n  ')}`);
     const answer = engine.resetPrefixCache({ resetConnector: true });
     if (!answer.ok)
-      throw new Trouble(`everything is over, and the caches cannot be reset: ${JSON.stringify(answer)}`);
+      throw new Trouble(
+        `the caches must be resettable when all requests have ended, got ${JSON.stringify(answer)}`,
+      );
     if (under.connector.hasPendingWork?.() === true)
-      throw new Trouble('hasPendingWork is true after a reset');
+      throw new Trouble('hasPendingWork() must be false after a reset, got true');
   }
 
   #throwTrouble(): void {

@@ -82,11 +82,11 @@ export class BlockArena {
   }
 
   /**
-   * Attaches an arena that was made elsewhere: in another thread of this process, at any place; or
-   * in another process of this machine and user, if it is `shared`. The memory is the same, and
-   * nothing is copied. It stays for as long as anybody has it, even after the end of the process
-   * that made it. Every holder may write it, but not while others use it. The arena's own thread
-   * must keep the arena until it is attached.
+   * Attaches an arena that was made elsewhere. That is another thread of this process, at any
+   * place. If the arena is `shared`, it may be another process of this machine and user. The memory
+   * is the same, and nothing is copied. It stays for as long as anybody has it, even after the end
+   * of the process that made it. Every holder may write it, but not while others use it. The
+   * arena's own thread must keep the arena until it is attached.
    * @param descriptor the arena's `descriptor`, perhaps sent as JSON
    * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_LIMIT if the arena is gone, is not shared, or may
    * not be mapped by this process; ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE

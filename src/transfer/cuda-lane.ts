@@ -73,8 +73,8 @@ export class CudaLane extends LaneOverNative {
   /**
    * @param queue where the lane's jobs complete
    * @param source on a GPU or in pinned memory
-   * @param target another arena, with blocks of the same size; at least one of the two is on a GPU,
-   * and they are on no two GPUs
+   * @param target another arena, with blocks of the same size. At least one of the two is on a GPU,
+   * and they are not on two different GPUs
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_CUDA, ERR_BLOCKSTEP_DISPOSED,
    * ERR_BLOCKSTEP_NO_MEMORY, ERR_BLOCKSTEP_NO_NATIVE
    */

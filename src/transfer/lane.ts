@@ -34,8 +34,8 @@ export interface Lane {
    * @param notBefore the job begins only when this step was settled; default -1 = it waits for no
    * step
    * @returns the job
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_RING_FULL if the completion queue has no free
-   * slot; ERR_BLOCKSTEP_DISPOSED if the lane was disposed, or its queue, which then could not hand
+   * @throws ERR_BLOCKSTEP_BAD_ARG. ERR_BLOCKSTEP_RING_FULL if the completion queue has no free
+   * slot. ERR_BLOCKSTEP_DISPOSED if the lane was disposed, or its queue, which then could not hand
    * the job out. Nothing is changed then
    */
   submit(sources: Int32Array, targets: Int32Array, notBefore?: number): number;

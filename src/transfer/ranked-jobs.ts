@@ -71,8 +71,8 @@ export class RankedJobs<Payload = undefined> {
    * Takes the report that a rank is done with its part of a job.
    * @returns the job with its worst verdict if this was its last rank, exactly once; otherwise
    * null. A report that changes nothing is counted: `duplicate-completion` if the rank has reported
-   * or the job is over; `wrong-owner` if the job has no such rank; `after-reset` if the job was
-   * begun before the last reset; `unknown-completion` if it was never begun
+   * or the job is over. `wrong-owner` if the job has no such rank. `after-reset` if the job was
+   * begun before the last reset. `unknown-completion` if it was never begun
    * @throws ERR_BLOCKSTEP_BAD_ARG
    */
   report(job: number, rank: number, verdict: Verdict): RankedJob<Payload> | null {

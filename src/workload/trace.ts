@@ -65,8 +65,8 @@ const LINES_PER_CHECK = 1024;
 /**
  * Reads and checks a whole trace in one streaming pass. Blank lines are ignored.
  * @throws ERR_BLOCKSTEP_BAD_TRACE as `file:line:column: problem` for the first malformed line
- * (unless `skipBad`), for a header that lacks a column, for a format that cannot be detected, or
- * for a file without requests
+ * (unless `skipBad`), or a header that lacks a column. Also for a format that cannot be detected,
+ * or a file without requests
  * @throws ERR_BLOCKSTEP_BAD_FILE when the file cannot be read
  * @throws ERR_BLOCKSTEP_BAD_ARG for an unknown option
  * @throws the signal's reason once it is aborted

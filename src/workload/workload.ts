@@ -26,10 +26,10 @@ export interface WorkloadColumns {
  * The requests of a trace, in order of arrival. A request takes some 20 bytes, and 4 bytes per hash
  * id. Its prompt is made only on request, by `prompt`.
  *
- * Prompts are synthetic, because a prefix cache only compares tokens. With hash ids, the tokens
- * [512 i, 512 i + 512) of a prompt follow from its i-th id alone, so equal ids give equal tokens. A
- * partial last block has the first part of its id's tokens. Without hash ids, a prompt follows from
- * the request's index and the seed, and no two prompts share a prefix.
+ * Prompts are synthetic, because a prefix cache only compares tokens. With hash ids, the i-th id of
+ * a prompt alone decides its tokens [512 i, 512 i + 512). So equal ids give equal tokens. A partial
+ * last block has the first part of its id's tokens. Without hash ids, a prompt follows from the
+ * request's index and the seed, and no two prompts share a prefix.
  */
 export class Workload {
   readonly length: number;

@@ -304,7 +304,8 @@ describe('a gather that makes no sense', () => {
 
   it('a size that no array has is answered with a code, on a machine that gives the buffer, too', () => {
     using core = bench();
-    // Whatever is asked for, the buffer that comes is too short for its arrays: they refuse it as they do a length that none can have.
+    // For every request, the buffer that comes is too short for its arrays. They refuse it as they
+    // refuse an impossible length.
     class ShortBuffer extends ArrayBuffer {
       constructor() {
         super(8);

@@ -1,5 +1,5 @@
-// The tables of a step on a GPU hold what the host's hold, with KV cache groups too; bad gathers; a
-// GPU that fails; an executor on a GPU.
+// The tables of a step on a GPU equal the host's, with KV cache groups too. Bad gathers, a GPU that
+// fails, and an executor on a GPU.
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Core } from '../../src/core/core.js';
 import { TABLE_NAMES } from '../../src/core/device-tables.js';

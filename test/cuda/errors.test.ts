@@ -60,7 +60,8 @@ describe.skipIf(!isEmulated)('an error of CUDA', () => {
 
   it('has a code at whatever call it comes, and leaves nothing behind', async () => {
     const named = new Set<string>();
-    // The life makes some fifty calls, and asks as long as it waits, which on a busy machine is more often: its last call comes later then.
+    // The life makes some fifty calls, and asks as long as it waits. On a busy machine it asks more
+    // often, so its last call comes later.
     for (let at = 1; at <= 75 || (at <= 3000 && !named.has('launch of a digest')); at++) {
       for (const fault of [`fail=${at}`, `ask=${at}`]) {
         plant(fault);

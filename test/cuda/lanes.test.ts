@@ -95,8 +95,10 @@ describe('a CUDA lane', () => {
       expect(text).toContain(`${bad}${side} must be an arena on a GPU or in pinned memory`);
       expect(text).toContain("allocate it with place 'pinned'");
     }
-    expect(lane(pinned, arena('pinned'))).toContain('got two in pinned memory');
-    expect(lane(pinned, device, { mode: 'kernel' })).toContain('multiple of 16 bytes, got blocks of 72');
+    expect(lane(pinned, arena('pinned'))).toContain('got two arenas in pinned memory');
+    expect(lane(pinned, device, { mode: 'kernel' })).toContain(
+      'must be a multiple of 16 for a lane that copies by a kernel, got 72',
+    );
     expect(lane(device, device)).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: /);
     expect(lane(source, device)).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: .*72/);
     expect(refusal(() => new HostLane(queue, device, host))).toMatch(/^ERR_BLOCKSTEP_BAD_ARG: /);

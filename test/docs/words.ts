@@ -1,4 +1,4 @@
-// Finds sentences that are too long, or have a clause without a noun.
+// Finds sentences of pages and comments that are too long, or have a clause without a noun.
 
 /** A sentence of a page that has to be read twice, and why. */
 export interface Flag {
@@ -6,7 +6,7 @@ export interface Flag {
   why: string;
 }
 
-const MOST_WORDS = 35;
+const MOST_WORDS = 25;
 
 /** Clauses without a noun, German word order, and words in a sense of their own. They have been found in these pages. */
 const CLUMSY: readonly [pattern: RegExp, why: string][] = [

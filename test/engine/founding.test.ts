@@ -1,5 +1,5 @@
-// 64 streaming clients while KV moves: a load that completes after its abort, an abort and a
-// completion in one step, an abort of a finished request that is being sent.
+// 64 streaming clients while KV moves. A load completes after its abort, an abort and a completion
+// come in one step, and a finished request that is being sent is aborted.
 import { describe, expect, it } from 'vitest';
 import { Engine, type RequestStream } from '../../src/index.js';
 import { ScriptedConnector } from '../support/connector/scripted-connector.js';

@@ -30,8 +30,8 @@ interface Pending {
 }
 
 /**
- * An executor over a model that writes and reads real KV: what it computes is right, what it answers is sometimes a failure,
- * sometimes nonsense; and it answers when it is told to, in any order, or at once.
+ * An executor over a model that writes and reads real KV: its tokens are right, but sometimes it
+ * answers with a failure or with nonsense. It answers when it is told to, in any order, or at once.
  */
 class MoodyExecutor implements Executor {
   readonly usesTables = false;

@@ -408,7 +408,8 @@ describe('F58 the first reason is the reason', () => {
 });
 
 describe('F60 one engine whose peers lie does not take others with it', () => {
-  // Pinned by: foreign events are skipped and counted (reports.ts, guards.ts), workers stand inside a boundary (workers.ts).
+  // Pinned by: external events are skipped and counted (reports.ts, guards.ts), workers stand
+  // inside a boundary (workers.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: two engines in step, one with hostile workers: both answer everything that they were asked`, async () => {
       const scripts = { a: { ext: 8, async: true }, b: { delayFree: true }, c: { ext: 8 } };

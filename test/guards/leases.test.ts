@@ -60,8 +60,8 @@ describe('F31 leases that are over stand behind one that was renewed', () => {
 });
 
 describe('F32 a lease ends while its reader is still queued', () => {
-  // Pinned by: a lease is over when its time is, whether it was swept or not (#living, leases.ts); a reader that is refused
-  // has failed to load (applyFailed, load-failure.ts).
+  // Pinned by: a lease is over when its time is, whether it was swept or not (#living, leases.ts).
+  // A refused reader has failed to load (applyFailed, load-failure.ts).
   for (const loadFailurePolicy of ['fail', 'recompute'] as const) {
     it(`${loadFailurePolicy}: who comes too late reads nothing, and computes or fails`, () => {
       const producer = new Producer({}, { numBlocks: 5, strict: true });

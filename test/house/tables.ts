@@ -10,8 +10,8 @@ const MOST_WORDS = 25;
 const FIRST = /^(?:\/\*\*?(.*?)\*\/|((?:\/\/[^\n]*\n)+)|((?:# [^\n]*\n)+)|"""(.*?)""")(.*)/s;
 
 /**
- * What a file says that it is: the first sentence of the comment on its first line, or of the doc comment of the declaration that
- * has the file's name; null: it says nothing.
+ * What a file says that it is. This is the first sentence of the comment on its first line, or of
+ * the doc comment of the declaration that has the file's name. Null: it says nothing.
  */
 export function sentenceOf(path: string, text: string): string | null {
   const code = text.replace(/^#!.*\n/, '').trimStart();

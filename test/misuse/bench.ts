@@ -194,8 +194,8 @@ export function expectReadable(error: unknown, most = 400): void {
 }
 
 /**
- * A call that may be refused or carried out, but never half: after a refusal all is as before, and in either case every
- * invariant holds, no slot is without its request, and ordinary steps follow.
+ * A call that may be refused or carried out, but never half. After a refusal all is as before. In
+ * either case every invariant holds, no slot is without its request, and ordinary steps follow.
  */
 export function sameAfter(bench: Bench, call: () => unknown): void {
   const before = snapshot(bench.scheduler);

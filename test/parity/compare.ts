@@ -17,8 +17,8 @@ export class Comparison {
   readonly #paths = new Set<string>();
 
   /**
-   * Compares two JSON values in depth. Arrays are compared element by element, and what one has more than the other
-   * is one difference for each such element; so are keys that only one of two objects has.
+   * Compares two JSON values in depth. Arrays are compared element by element. Each element that
+   * only one array has is one difference, and so is each key that only one of two objects has.
    */
   compare(expected: unknown, got: unknown, path: string): void {
     if (Array.isArray(expected) && Array.isArray(got)) this.#compareArrays(expected, got, path);

@@ -23,7 +23,8 @@ import { type ConnectorCall, checkTrace, type Trace, type TraceEvent, type Trace
 export interface ReplayOptions {
   /**
    * `state` (the default) compares every field. Reading the state applies what the scheduler had queued for the native
-   * core, so `plans` leaves those fields out and reads none: then schedule() meets the queue as it does in production.
+   * core, so `plans` leaves those fields out and reads none. Then schedule() meets the queue as it
+   * does in production.
    */
   observe?: 'state' | 'plans';
   /** Features that the scheduler does not offer yet: a trace that needs one is unsupported. */

@@ -25,7 +25,10 @@ const firstOf = (name: string, make: MakeSubject = makeScheduler) => {
   return first === undefined ? null : { path: first.path, expected: first.expected, got: first.got };
 };
 
-/** vLLM admits r6 with a row of the second kind that is longer than its hit, and asks its pool for a negative number of blocks. */
+/**
+ * vLLM admits r6 with a row of the second kind that is longer than its hit. It asks its pool for a
+ * negative number of blocks.
+ */
 const G2 = {
   path: 'steps[14].sched.new[0]',
   expected: [
@@ -43,7 +46,10 @@ const G2 = {
 const G9 = { path: 'steps[0].upd.free', expected: 17, got: 22 };
 
 const CHUNKS = 'h14_chunked_only_chunk_not_multiple_of_block';
-/** vLLM finds no block of the first chunk of 40 tokens, in which the hit of 32 tokens ends, because it looks at the second chunk alone. */
+/**
+ * The hit of 32 tokens ends in the first chunk of 40 tokens. vLLM finds no block of that chunk,
+ * because it looks at the second chunk alone.
+ */
 const G17 = { path: 'steps[2].sched.new[0][1][0][0]', expected: 0, got: 10 };
 
 describe('faults of vLLM in recorded traces are not copied', () => {

@@ -65,8 +65,9 @@ const KNOWN: readonly Known[] = [
 ];
 
 /**
- * The fault of vLLM that explains why a trace cannot be replayed. Null: none does, that is, the trace is not listed, the first difference stands
- * in another step, blockstep refuses something else, or the reference differs too when it has the fault.
+ * The fault of vLLM that explains why a trace cannot be replayed. Null: none does. The trace is not
+ * listed, the first difference is in another step, blockstep refuses something else, or the
+ * reference with the fault differs too.
  */
 export function faultIn(trace: Trace, [first]: readonly Difference[]): KnownFault | null {
   const known = KNOWN.find((each) => each.trace === trace.name && each.version === versionOf(trace));

@@ -43,8 +43,8 @@ export class TraceKvEvents {
   }
 
   /**
-   * The events since the last time, in the order of the recorded ones: null where there is nothing like a recorded one, and at the end
-   * what was not recorded.
+   * The events since the last time, in the order of the recorded events. Null: there is nothing
+   * like the recorded event. Events that were not recorded come at the end.
    */
   drain(recorded: readonly TraceKvEvent[]): (TraceKvEvent | null)[] {
     const seen: (TraceKvEvent | null)[] = recorded.map((row) => {

@@ -166,8 +166,8 @@ export function observeState(
 }
 
 /**
- * The recorded state less what vLLM's counters said when a request finished whose blocks are still sent: in `reqs` it
- * lists them like those of a live one, and nothing reads them any more.
+ * The recorded state without vLLM's counters of finished requests whose blocks are still sent. In
+ * `reqs` vLLM lists them like the counters of a live request, and nothing reads them any more.
  */
 export function recordedState<S extends Partial<State>>(state: S, subject: Pick<Subject, 'inspect'>): S {
   const finished = new Set(subject.inspect().draining.map((request) => request.id));

@@ -74,7 +74,7 @@ describe('blockstep calibrate', () => {
       steps?: { difference: object };
     };
     if (found.code === 3) expect(steps?.difference).toBeTruthy();
-    else expect(found.stderr).toMatch(/steps are equal, 50 are needed/);
+    else expect(found.stderr).toMatch(/at least 50 equal steps, got/);
   });
 
   it('refuses bad input before anything runs, and writes nothing then', async () => {

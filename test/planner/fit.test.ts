@@ -89,7 +89,7 @@ describe('a log of iterations', () => {
     expect(profile.fit.errors.heldOut).toBeLessThan(equalSteps);
     const other = calibrate({ ...input, text: log, requests: requests(60, 8, 9) });
     await expect(other).rejects.toThrow(
-      /0 steps are equal, 50 are needed; step 0 \(line 2\) differs: the log has/,
+      /at least 50 equal steps, got 0; step 0 \(line 2\) differs: the log has/,
     );
   });
 
@@ -116,7 +116,9 @@ describe('a log of iterations', () => {
     ]);
     expect(() => readIterationLog('noise', 'a.log')).toThrow(/--enable-logging-iteration-details/);
     expect(() => readIterationLog(good.slice(0, 40), 'a.log')).toThrow(/a.log:1: expected a whole line/);
-    expect(() => readIterationLog(`${good}\n${good}`, 'a.log')).toThrow(/a.log:2: .*log of one engine/);
+    expect(() => readIterationLog(`${good}\n${good}`, 'a.log')).toThrow(
+      /a.log:2: .*log must be of one engine/,
+    );
   });
 
   it('is read as vLLM has written it before and since June 2026', () => {
@@ -145,7 +147,9 @@ describe('a log of iterations', () => {
     ]);
     // A drafting model of a fork counts its own iterations.
     expect(read(since(0), `Draft${counts(1)}`, since(1))).toEqual([step(1), step(3)]);
-    expect(() => read(since(0), since(1, '001'))).toThrow(/a.log:2: .*got one of engine 001: a log of one/);
+    expect(() => read(since(0), since(1, '001'))).toThrow(
+      /a.log:2: .*got an iteration of another engine .001.: the log must/,
+    );
     expect(() => read(since(0, '000', ', encoder inputs: 4, encoder output embeddings: 3520'))).toThrow(
       /without encoder inputs/,
     );

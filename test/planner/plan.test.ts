@@ -15,7 +15,7 @@ import { PRIOR, SCHEDULER } from './truth.js';
 
 const SLO = parseSlo('ttft:p95<3s,tpot:p95<400ms');
 
-describe('an agreement', () => {
+describe('an objective', () => {
   it('is read, and says how near a run is to its bounds', () => {
     expect(parseSlo('ttft:p95<1s, e2e:mean<250.5ms')).toEqual([
       { latency: 'ttft', statistic: 'p95', belowMs: 1000 },
@@ -148,7 +148,7 @@ describe('a fleet', () => {
     }
   });
 
-  it('breaks its agreement at a load, and needs engines as the load asks for', async () => {
+  it('misses its objective at a load, and needs engines as the load asks for', async () => {
     const pool = new Pool(shared, 1);
     try {
       const evaluation = new Evaluation(pool, workload, PRIOR, SLO);
@@ -199,6 +199,7 @@ describe('a plan', () => {
     expect(found.points).toHaveLength(6);
     expect([...stages]).toEqual([
       ['points', [6, 6]],
+      ['points at 2 times the load', [2, 2]],
       ['loads', [2, 2]],
       ['engines', [1, 1]],
     ]);
@@ -218,6 +219,24 @@ describe('a plan', () => {
     const resumed = await plan({ ...input, known, onRun: (key) => again.push(key) });
     expect(again).toEqual([]);
     expect(resumed).toEqual(found);
+  });
+
+  it('ranks points at a load that they feel', async () => {
+    // At the trace's own load few requests run at once: all points are alike.
+    const light = generateWorkload({ requests: 80, requestRate: 0.2, seed: 6 });
+    const sweep = parseSweep('max-num-seqs=8|16|64');
+    const { points, finalists, sensitivities, rankedAt, requestsPerSecond } = await plan({
+      ...input,
+      workload: light,
+      sweep,
+      finalists: 1,
+      maxEngines: 0,
+    });
+    expect(points[0].run.latencies).toEqual(points[2].run.latencies);
+    expect(rankedAt).toBeGreaterThan(2 * requestsPerSecond);
+    expect(finalists[0].point['max-num-seqs']).toBe(64);
+    const [one, , many] = sensitivities[0].values;
+    expect(one.best).toBeGreaterThan(1.2 * many.best);
   });
 
   it('has no two finalists that were decided alike', async () => {

@@ -175,7 +175,8 @@ describe('profiles in files', () => {
     expect(cost.stepMs(features([], [16]))).toBe(5 + 1 + 1);
     expect(cost.stepMs(features([], [24]))).toBe(5 + 1 + 1.5);
     expect(cost.stepMs(features([], [48]))).toBe(5 + 1 + 3);
-    // Attention of two decodes of 16 and 32: 3 ms as two of 24, and half of the way to 4 ms, as two of 32.
+    // Attention of two decodes of 16 and 32. It takes 3 ms as two of 24, and half of the way to 4
+    // ms, as two of 32.
     expect(cost.stepMs(features([], [16, 32]))).toBeCloseTo(5 + 4 / 99 + 1.5 + 3.5, 9);
   });
 

@@ -38,7 +38,10 @@ function nextSteady(loop: 'scheduler' | 'engine', seed: number): number {
   return isPlain ? seed : nextSteady(loop, seed + 1);
 }
 
-/** Lives in which a load fails while later steps of its request are in flight: what they bring is dropped, and the request goes on running. */
+/**
+ * Lives in which a load fails while later steps of its request are in flight. Their results are
+ * dropped, and the request goes on running.
+ */
 const DROPPED = { scheduler: [90_000_006, 90_015_000], engine: [90_005_001] } as const;
 
 describe.each(['scheduler', 'engine'] as const)('F63 simulated twins: %s', (loop) => {

@@ -6,8 +6,9 @@ import type { PlacementOptions } from '../../src/core/placement.js';
 
 /**
  * With BLOCKSTEP_TEST_BACKEND=cuda (see ../vitest.config.ts) every core that a suite makes without saying where gets a
- * mirror on the GPU. Nothing else in a suite changes. Whatever it does, the mirror is compared with the host whole before the core
- * goes, and from time to time when the suite has the host's invariants checked; a difference fails the test.
+ * mirror on the GPU. Nothing else in a suite changes. The whole mirror is always compared with the
+ * host before the core ends. It is also compared from time to time, when the suite has the host's
+ * invariants checked. A difference fails the test.
  */
 const PATIENCE_MS = 20_000;
 /** Every so many calls of `verify` compare the mirror too: random suites call it after everything that they do. */

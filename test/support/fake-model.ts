@@ -38,9 +38,10 @@ interface Sequence {
 const GARBAGE = -1;
 
 /**
- * A deterministic model over a real KV cache: it writes a fingerprint of the text into every position that a plan
- * computes, and reads back every position that the plan calls computed. So a prefix hit on a block that was never
- * written, or was written for another text, is seen as wrong data and not only as wrong bookkeeping.
+ * A deterministic model over a real KV cache. It writes a fingerprint of the text into every
+ * position that a plan computes, and reads back every position that the plan calls computed. A
+ * prefix hit may be on a block that was never written, or was written for another text. It then
+ * shows as wrong data, not only as wrong bookkeeping.
  *
  * Plans are executed at once and in order, whenever their results are delivered.
  */

@@ -1,5 +1,6 @@
-// Suites that need a GPU import this module. They run on the GPU of this machine, or where there is none, on an emulated
-// one (native/test/gpu_shim): whatever loads the addon in this process gets the one that is built over it, now if it must be.
+// Suites that need a GPU import this module. They run on the GPU of this machine, or where there is
+// none, on an emulated GPU (native/test/gpu_shim). Every load of the addon in this process then
+// gets the addon over the emulator, which is built now if necessary.
 import { buildEmulatedGpu, EMULATED_ADDON } from './emulated-gpu.js';
 
 /** Whether the GPU is an emulated one, on which things can be made to go wrong. */

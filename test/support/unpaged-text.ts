@@ -7,8 +7,8 @@ export interface Model {
 }
 
 /**
- * The tokens that follow a prompt, computed without pages, blocks, steps or batches: for each, all earlier occurrences of
- * the text's end are tried, and the longest wins.
+ * The tokens that follow a prompt, computed without pages, blocks, steps or batches. For each
+ * token, all earlier occurrences of the text's end are tried, and the longest wins.
  */
 export function unpagedText(
   prompt: Int32Array,

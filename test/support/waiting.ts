@@ -9,8 +9,8 @@ export function pause(ms = 1): Promise<void> {
 }
 
 /**
- * Waits until something holds. What takes time to look at is looked at half of the time only, so that what is waited for, in this
- * process, goes on beside.
+ * Waits until something holds. A slow check runs for half of the time only. So the awaited work,
+ * which is in this process, goes on beside it.
  * @param what it is, told when it does not come
  * @throws if it does not come
  */

@@ -76,7 +76,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'never lets go of what it stored',
     changes: [[COMPLETE, '']],
-    says: /uses of kind store|pinned or held|it does not come to an end/,
+    says: /uses of kind store|pinned or held|everything must end/,
   },
   {
     name: 'takes something when it is asked, and does not give it back',
@@ -86,7 +86,7 @@ export const PLANTS: readonly Plant[] = [
         "    let next = first;\n    if (!this.#done.has(-request.handle)) this.#view.hold(request.handle, 'lease', 'asked');\n    this.#done.set(-request.handle, 1);\n",
       ],
     ],
-    says: /uses of kind lease|pinned or held|it does not come to an end/,
+    says: /uses of kind lease|pinned or held|everything must end/,
   },
   {
     name: 'reports a load before it is over',
@@ -107,7 +107,7 @@ export const PLANTS: readonly Plant[] = [
       ],
       ['      else failedReceiving.push(report);\n', ''],
     ],
-    says: /it does not come to an end/,
+    says: /everything must end/,
     finder: 'copies fail, and requests with them',
   },
   {
@@ -140,7 +140,7 @@ export const PLANTS: readonly Plant[] = [
   {
     name: 'owns the blocks of everybody who ends, and reports nothing',
     changes: [['return { delayFree: false };', 'return { delayFree: true };']],
-    says: /it does not come to an end|requests whose blocks/,
+    says: /everything must end|requests whose blocks/,
   },
   {
     name: 'reports requests as sent of whose end it was not told',
@@ -196,7 +196,7 @@ export const PLANTS: readonly Plant[] = [
     changes: [
       ['for (const part of [this.#toDevice, this.#toHost, this.#queue, this.#tier]) part.dispose();', ''],
     ],
-    says: /and a copy is not over|copies are not over/,
+    says: /and a copy is not over|must have no copies under way/,
     finder: 'the engine is disposed while everything is under way',
   },
   {
@@ -212,7 +212,7 @@ export const PLANTS: readonly Plant[] = [
         '  hasPendingWork(): boolean {\n    return true;\n  }\n\n  resetCache(): boolean {',
       ],
     ],
-    says: /hasPendingWork is true|it does not come to an end/,
+    says: /hasPendingWork\(\) must be false|everything must end/,
   },
   {
     name: 'takes the first half of a load that failed for good',
@@ -279,6 +279,6 @@ export const MEMO_PLANTS: readonly Plant[] = [
   {
     name: 'does not report loads',
     changes: [['      finishedReceiving.push({ handle, step });\n', '']],
-    says: /it does not come to an end/,
+    says: /everything must end/,
   },
 ];

@@ -1,6 +1,7 @@
 /**
- * How long it takes to hand the KV of a prompt over to another process: from `submit` to the first token of an engine whose
- * model takes no time, beside one `memcpy` of the same bytes in the same minute.
+ * How long it takes to hand the KV of a prompt over to another process. The time runs from `submit`
+ * to the first token of an engine whose model takes no time. One `memcpy` of the same bytes in the
+ * same minute stands beside it.
  *
  *     npm run bench:lease -- 15    # 15 hand-overs of each size; 11 without a number
  */

@@ -71,8 +71,9 @@ interface Side {
 }
 
 /**
- * An engine whose requests decode while 64 leases are granted to a peer that renews them, and 64 requests queue whose leases
- * of the peer are kept alive. @param around makes sides of those of the lease, for several connectors
+ * An engine whose requests decode while 64 leases are granted to a peer that renews them. Meanwhile
+ * 64 requests queue, and their leases from the peer are kept alive. @param around makes sides of
+ * those of the lease, for several connectors
  */
 export async function atWork(
   numSteps: number,

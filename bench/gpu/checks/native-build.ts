@@ -19,8 +19,8 @@ export interface NativePrograms {
 }
 
 /**
- * Builds the native test program and the native benchmark with CMake, for the GPU that is there alone; or over the
- * emulated GPU, for which no CUDA compiler is needed.
+ * Builds the native test program and the native benchmark with CMake. The target is the GPU of this
+ * host alone, or the emulated GPU, which needs no CUDA compiler.
  * @param targets the programs that are needed
  * @param architecture as CMake names it, e.g. 90; null: the emulated GPU
  */

@@ -11,8 +11,8 @@ export type Sanitizer = (typeof SANITIZERS)[number];
 export const SANITIZED_STEPS = { test: 200, tables: 15 } as const;
 
 /**
- * A tool may make launches wait for their kernels. So the program must not ask questions of one that runs, and that work is not
- * done yet must not count as an error of the interface.
+ * A tool may make launches wait for their kernels. So the program must not query a running kernel.
+ * Unfinished work must not count as an error of the interface.
  */
 export function sanitizerArguments(tool: Sanitizer, program: string, steps: number): string[] {
   return [

@@ -14,7 +14,10 @@ export interface Suite {
   room: string;
   /** Files of it that do not run there. Those that start processes, compilers or browsers load the package themselves. */
   without: readonly string[];
-  /** What runs of it over the emulated GPU, where every thread of a kernel is one of the host: enough to see that the way works. */
+  /**
+   * The part that runs over the emulated GPU, where every thread of a kernel is one of the host. It
+   * is enough to see that the way works.
+   */
   short: readonly string[];
   /** Seconds that it needs on a host of 16 cores with an H200. Of core and scheduler measured, of the others estimated, rather too many. */
   expected: number;

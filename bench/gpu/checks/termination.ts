@@ -7,8 +7,9 @@ import type { Outcome } from '../record/record.js';
 import { words } from './native-build.js';
 
 /**
- * (a) A worker that alone in its process uses CUDA, terminated so many times at a random moment with copies under way: the
- * process must live, and its last worker must still be able to use the GPU.
+ * (a) A worker that alone in its process uses CUDA, terminated so many times at a random moment
+ * with copies under way. The process must live, and its last worker must still be able to use the
+ * GPU.
  * @param index URL of the package's entrance
  */
 export async function terminateWorkers(

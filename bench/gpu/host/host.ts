@@ -98,8 +98,8 @@ export function gpuOfReason(reason: string): Gpu {
 }
 
 /**
- * Tries CUDA as the package does, in a process of its own: the context that this makes on the GPU must be gone before
- * anything is measured there.
+ * Tries CUDA as the package does, in a process of its own. The context that this makes on the GPU
+ * must be gone before anything is measured there.
  */
 export async function probeInProcess(env: Record<string, string> = {}): Promise<Probe> {
   const index = pathToFileURL(join(TREE, 'dist', 'index.js')).href;

@@ -146,7 +146,7 @@ std::optional<u64> read_stream(Napi::Value value) {
   if (!value.IsBigInt()) Call::refuse("stream", "a BigInt or nothing", value);
   bool lossless = false;
   const u64 stream = value.As<Napi::BigInt>().Uint64Value(&lossless);
-  if (!lossless) throw Error{kBadArg, "stream must be an address, from 0n to 2n ** 64n - 1n"};
+  if (!lossless) Call::refuse("stream", "an address, from 0n to 2n ** 64n - 1n", value);
   return stream;
 }
 

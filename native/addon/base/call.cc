@@ -95,17 +95,17 @@ Span<void> Call::check_array(Napi::Value value, const char* name, napi_typedarra
   const Napi::ArrayBuffer buffer(value.Env(), memory);
   if (actual != type) throw Error{kBadArg, std::string(name) + " must be " + expected + ", got another typed array"};
   if (!buffer.IsArrayBuffer()) {
-    throw Error{kBadArg, std::string(name) + " must lie in memory of its own, got one in a SharedArrayBuffer"};
+    throw Error{kBadArg, std::string(name) + " must not be in a SharedArrayBuffer, got a view of one"};
   }
-  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " must lie in memory that is there, got a detached ArrayBuffer"};
-  if (length > kMaxTokens) throw Error{kBadArg, std::string(name) + " has " + std::to_string(length) + " elements"};
+  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " must not be detached, got a view of a detached ArrayBuffer"};
+  if (length > kMaxTokens) throw Error{kBadArg, std::string(name) + " must have at most " + std::to_string(kMaxTokens) + " elements, got " + std::to_string(length)};
   return {data, static_cast<u32>(length)};
 }
 
 void* Call::buffer(Napi::Value value, const char* name, u64 bytes) {
   if (!value.IsArrayBuffer()) refuse(name, "an ArrayBuffer that is not shared", value);
   auto buffer = value.As<Napi::ArrayBuffer>();
-  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " is a detached ArrayBuffer"};
+  if (buffer.IsDetached()) throw Error{kDetached, std::string(name) + " must not be detached, got a detached ArrayBuffer"};
   if (buffer.ByteLength() == bytes) return buffer.Data();
   throw Error{kBadArg, std::string(name) + " must have " + std::to_string(bytes) +
                            " bytes for this configuration, got " + std::to_string(buffer.ByteLength())};

@@ -8,8 +8,8 @@
 
 namespace blockstep {
 
-/// The traits of a native type: `kClass`, the name of the JavaScript class; `kWhat`, its name in
-/// messages; and of(), which returns the class in the environment.
+/// The traits of a native type. They are `kClass`, the name of the JavaScript class; `kWhat`, its
+/// name in messages; and of(), which returns the class in the environment.
 template <class T>
 struct WrapTraits;
 
@@ -70,7 +70,7 @@ class Wrapped : public Napi::ObjectWrap<Wrapped<T>>, public Orphan {
 
   /// @throws Error kDisposed
   const std::shared_ptr<T>& owned() const {
-    if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used that was disposed"};
+    if (!owned_) throw Error{kDisposed, std::string(Traits::kWhat) + " was used after it was disposed"};
     return owned_;
   }
   /// Releases this object's share of the native object now. Calls its close() first, if it has that

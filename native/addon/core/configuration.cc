@@ -71,7 +71,8 @@ void read_groups(Napi::Value value, HostConfig& config) {
   });
   if (count == 0) return;
   if (u64{config.pool.num_rows} * count > kMaxRows) {
-    throw Error{kBadArg, "numRows times the number of groups must be at most " + std::to_string(kMaxRows)};
+    throw Error{kBadArg, "numRows times the number of groups must be at most " + std::to_string(kMaxRows) +
+                             ", got " + std::to_string(config.pool.num_rows) + " times " + std::to_string(count)};
   }
   config.pool.num_rows *= count;
   config.pool.num_groups = count;
@@ -102,7 +103,7 @@ HostConfig read_configuration(Napi::Value value) {
   const Napi::Value by_block = read_property(value, "kvEventsByBlock");
   config.kv_events_by_block = !by_block.IsUndefined() && Call::check_boolean(by_block, "kvEventsByBlock");
   if (config.kv_events != KvReport::kNothing && config.authority == Authority::kDevice) {
-    throw Error{kBadArg, "kvEvents must be off where the GPU decides, because the host tells them"};
+    throw Error{kBadArg, "kvEvents must be off where the GPU decides, got on: only a host that decides reports them"};
   }
   config.pool.num_kept = read_property(value, "keptBlocks").IsUndefined() ? 0 : integer("keptBlocks", 0, config.pool.num_blocks - 2);
   config.group_fixes = read_property(value, "groupFixes").IsUndefined() ? 0 : integer("groupFixes", 0, kCutAllFull | kShiftMasks | kChunkHits | kDropStates | kLoadNeeded | kPromptTails | kHoldAllHits);
@@ -113,7 +114,7 @@ HostConfig read_configuration(Napi::Value value) {
   }
   read_groups(read_property(value, "groups"), config);
   if (!config.groups.empty()) {
-    if (config.authority == Authority::kDevice) throw Error{kBadArg, "the GPU cannot decide for a core with groups"};
+    if (config.authority == Authority::kDevice) throw Error{kBadArg, "authority must be host for a core with groups, got device"};
     return config;
   }
   if (u64{config.pool.max_blocks_per_row} * config.block_size < config.max_model_len) {

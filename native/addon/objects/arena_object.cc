@@ -21,8 +21,8 @@ Napi::Value buffer(const Call& call) {
   using Share = std::shared_ptr<BlockArena>;
   const Share& arena = Wrapped<BlockArena>::receiver(call).owned();
   const u64 bytes = arena->bytes();
-  if (arena->place() == Place::kDevice) throw Error{kLimit, "an ArrayBuffer cannot have memory of a GPU: use readBlock()"};
-  if (bytes > kNone) throw Error{kLimit, "an ArrayBuffer cannot have " + std::to_string(bytes) + " bytes everywhere"};
+  if (arena->place() == Place::kDevice) throw Error{kLimit, "an ArrayBuffer cannot show memory of a GPU: use readBlock()"};
+  if (bytes > kNone) throw Error{kLimit, "an ArrayBuffer must have at most " + std::to_string(kNone) + " bytes, got " + std::to_string(bytes)};
   auto share = std::make_unique<Share>(arena);
   const auto drop = [](napi_env, void*, void* hint) { delete static_cast<Share*>(hint); };
   napi_value result;

@@ -62,7 +62,7 @@ Napi::Value step(const Call& call) {
   void* tables = Call::buffer(call[1], "tables", tables_bytes(config.tables));
   const Span<std::int32_t> known = call.int32_array(2, "known");
   const Span<std::int32_t> zeroed = call[3].IsUndefined() ? Span<std::int32_t>{nullptr, 0} : call.int32_array(3, "zeroed");
-  if (io == tables) throw Error{kBadArg, "io must be another ArrayBuffer than tables"};
+  if (io == tables) throw Error{kBadArg, "io must be another ArrayBuffer than tables, got the same"};
   model.step(lay_out_step(config, io), lay_out_tables(config.tables, tables), {known.data, known.size},
              {zeroed.data, zeroed.size});
   return {};

@@ -112,8 +112,8 @@ class Overlay {
     return {};
   }
 
-  /// Takes the next block of the queue. Blocks that the log has put before the head come first,
-  /// then blocks still in the queue of the state, then blocks that the log has appended.
+  /// Takes the next block of the queue. Blocks that the log has put before the head come first.
+  /// Then come blocks still in the queue of the state, then blocks that the log has appended.
   u32 pop() {
     if (const auto id = pop_from(before_)) return *id;
     for (; head_ < state_.tail; ++head_) {

@@ -27,7 +27,7 @@ struct Config {
   u32 max_blocks_per_row;  // 1 .. kMaxBlocksPerRow
   // 0: at least three buckets per block. kForceBits + (0 .. 24): this number of bits, for tests.
   u32 bucket_bits;
-  // KV cache groups: 1 .. kMaxGroups. A request holds one row for each group, in adjacent rows: row
+  // KV cache groups: 1 .. kMaxGroups. A request holds one row for each group, in adjacent rows. Row
   // r belongs to group r % num_groups, so num_rows is a multiple of num_groups. A key is published
   // for one group, and only that group finds it.
   u32 num_groups = 1;

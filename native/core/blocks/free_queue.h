@@ -66,11 +66,11 @@ BLOCKSTEP_HD inline void enqueue_at(State& state, u64 place, u32 id) {
 /// queued blocks lengthen the queue. When A blocks have been queued during the round, 4A of at most
 /// L + A places have been read. So the round ends with A < L/3, and the length stays below 4L/3.
 /// (Blocks queued before the head are live and need not be read. They extend the packed places at
-/// the front.) The packed places are at most the N blocks queued at the start plus the A queued
-/// since. So the length after the round is below N + L/3. The ending call then queues at most N
-/// blocks, since none of them was queued before. If the next round starts at once, its length is at
-/// most N + L/3 + N. If it starts later, its length is at most N dead + N queued. So L <= 3N
-/// implies L <= 3N for the next round. It holds for the first round (N + N), and 4L/3 <= 4N.
+/// the front.) The number of packed places is at most N + A. So the length after the round is below
+/// N + L/3. The ending call then queues at most N blocks, since none of them was queued before. If
+/// the next round starts at once, its length is at most N + L/3 + N. If it starts later, its length
+/// is at most N dead + N queued. So L <= 3N implies L <= 3N for the next round. It holds for the
+/// first round (N + N), and 4L/3 <= 4N.
 ///
 /// Does not end synchronised: the caller must synchronise, for example by count(), before a member
 /// queues a block.

@@ -4,10 +4,10 @@
 // state.
 //
 // The order is the scheduler's. The facts come first. The running entries follow, up to the first
-// entry that the free blocks do not suffice for: one Extend and one Publish for the entries before
-// it. If all running entries fit, the admissions follow one by one, because each sees the evictions
-// and publications of the previous one. The first admission that does not fit ends the step and
-// changes nothing. Team code, see team.h.
+// entry that the free blocks do not suffice for. The entries before it get one Extend and one
+// Publish. If all running entries fit, the admissions follow one by one, because each sees the
+// evictions and publications of the previous one. The first admission that does not fit ends the
+// step and changes nothing. Team code, see team.h.
 #pragma once
 
 #include "admit.h"

@@ -14,7 +14,8 @@ Copier::Copier(const Sides& sides, const DeviceLaneOptions& options, cudaStream_
   const u64 bytes = sides_.bytes_per_block;
   const bool aligned = bytes % kQuad == 0;
   if (!aligned && mode_ == CopyMode::kKernel) {
-    throw Error{kBadArg, "a kernel copies blocks of a multiple of 16 bytes, got blocks of " + std::to_string(bytes)};
+    throw Error{kBadArg, "bytesPerBlock must be a multiple of 16 for a lane that copies by a kernel, got " +
+                             std::to_string(bytes)};
   }
   // The default is the kernel, because on the copy engine the copies of two streams in one
   // direction starve each other, at every priority.

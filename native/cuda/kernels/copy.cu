@@ -6,8 +6,8 @@ namespace blockstep::cuda {
 namespace {
 
 /// Copies whole blocks between any two memories that the GPU can reach. The quads (16 bytes) of all
-/// pairs are numbered consecutively, so that a thread block has the same number of outstanding
-/// accesses for blocks of any size.
+/// pairs are numbered consecutively. So a thread block has the same number of outstanding accesses
+/// for blocks of any size.
 template <u32 Pairs>
 __global__ void __launch_bounds__(kThreads) copy_blocks(const __grid_constant__ CopyLetter<Pairs> letter) {
   constexpr u32 kTile = kThreads * kCopiesAtOnce;

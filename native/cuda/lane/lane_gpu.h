@@ -17,12 +17,12 @@ inline u32 device_of(const BlockPairs& pairs) {
   for (const BlockArena* arena : {&source, &target}) {
     if (arena->place() != Place::kHost) continue;
     throw Error{kBadArg, std::string(arena == &source ? "source" : "target") +
-                             " must be an arena on a GPU or in pinned memory, got one in memory that CUDA does not know: "
+                             " must be an arena on a GPU or in pinned memory, got an arena in memory that CUDA does not know: "
                              "allocate it with place 'pinned'"};
   }
   const bool from = source.place() == Place::kDevice;
   const bool to = target.place() == Place::kDevice;
-  if (!from && !to) throw Error{kBadArg, "source or target must be an arena on a GPU, got two in pinned memory"};
+  if (!from && !to) throw Error{kBadArg, "source or target must be an arena on a GPU, got two arenas in pinned memory"};
   if (from && to && source.device() != target.device()) {
     throw Error{kBadArg, "target must be on GPU " + std::to_string(source.device()) + " as source is, got GPU " +
                              std::to_string(target.device())};

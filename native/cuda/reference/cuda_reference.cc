@@ -101,7 +101,7 @@ void CudaReference::submit(const void* io, const TablesOnDevice& tables, Span<co
                            Span<const std::int32_t> zeroed) {
   require_whole();
   if (submitted_ - taken_ == config_.pipeline_depth) {
-    throw Error{kLimit, std::to_string(config_.pipeline_depth) + " steps wait to be taken already"};
+    throw Error{kLimit, "at most " + std::to_string(config_.pipeline_depth) + " steps may wait to be taken, got one more"};
   }
   Step& step = *steps_[submitted_ % config_.pipeline_depth];
   std::memcpy(step.io.data(), io, static_cast<std::size_t>(step_io_bytes(config_)));

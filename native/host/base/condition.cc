@@ -8,7 +8,7 @@ void Condition::require_sound() const {
 
 void Condition::begin_change() const {
   require_sound();
-  if (deciding_) throw Error{kDecisionPending, "a decision of the GPU is under way: poll until it is there"};
+  if (deciding_) throw Error{kDecisionPending, "a decision of the GPU is under way: poll until it has arrived"};
 }
 
 void Condition::poison(std::string what, const char* code) {

@@ -35,8 +35,8 @@ struct FullBlock {
   const std::int32_t* tokens;
 };
 
-/// Invariant: `published_[id]` is 0 if block `id` carries no key, else 1 + the group of its key,
-/// after the last command that was applied here.
+/// Invariant: `published_[id]` is 0 if block `id` carries no key, else 1 + the group of its key. It
+/// is as of the last command that was applied here.
 class KvEvents {
  public:
   /// @param by_block report each block, even if another block has the same key

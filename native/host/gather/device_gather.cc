@@ -25,7 +25,7 @@ const blockstep_tables& DeviceGather::make(u32 max_tokens) {
 }
 
 Gatherer& DeviceGather::gatherer() const {
-  if (!gatherer_) throw Error{kBadArg, "the core has no tables on a device"};
+  if (!gatherer_) throw Error{kBadArg, "the core has no tables on a GPU: make them first"};
   return *gatherer_;
 }
 

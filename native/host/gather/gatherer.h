@@ -12,8 +12,8 @@
 //   blocks than the pool has, or is cut by a digest.
 // - More than `slots` long messages are outstanding. This needs a caller that gathers without
 //   executing.
-// The gather then waits, and the wait is counted, until the device can take the log, which is when
-// the oldest steps on the device are done. After `patience` the wait ends with an error, and the
+// The gather then waits until the device can take the log, and the wait is counted. The device can
+// take it when its oldest steps are done. After `patience` the wait ends with an error, and the
 // device is given up.
 #pragma once
 
@@ -52,8 +52,8 @@ class Gatherer {
   /// kCuda, kMirror: host and device may disagree
   ///
   /// `join` is called first if the device can join a log and a gather, and no stream was given. It
-  /// passes the last log to the function that it gets, if that log has at most `room` words, and
-  /// gives all earlier logs as usual. It returns whether it called the function.
+  /// gives all earlier logs as usual. If the last log has at most `room` words, it passes that log
+  /// to the function that it gets. It returns whether it called the function.
   using Join = std::function<bool(u32 room, const std::function<void(Job job, const u32* log, u32 words)>& give)>;
   void launch(std::optional<u64> stream, const std::function<bool()>& give_logs, const Join& join = {});
 

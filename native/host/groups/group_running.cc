@@ -42,7 +42,7 @@ u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
 bool GroupRunning::plan(u32 entry, u32 index, u32 processed, u32 main, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
-  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
+  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " must be in the frame once, is in it twice"};
   slot.mark = 1;
   const u32 target = std::min(main + config_.lookahead, config_.max_model_len);
   const std::size_t first = work_.size();

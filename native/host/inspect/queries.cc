@@ -47,7 +47,7 @@ u32 Queries::read_published(Span<std::int32_t> out) const {
 
 Key Queries::block_hash(u32 index, u32 block) {
   Slot& slot = slots_.open_slot(index);
-  if (!config_.caching) throw Error{kBadArg, "blocks have no hash: prefix caching is off"};
+  if (!config_.caching) throw Error{kBadArg, "blocks have a hash only with prefix caching, which is off in this core"};
   const u32 full = table_.full_blocks(slot);
   if (block >= full) {
     throw Error{kBadArg, "slot " + std::to_string(index) + " has " + std::to_string(full) +

@@ -24,7 +24,10 @@ void PoolCommands::commit(Op op, Span<const std::int32_t> ids) {
 void PoolCommands::pin(Span<const std::int32_t> ids) {
   constexpr u32 kMostPins = 0x7fffffff;  // far below the overflow of a 32-bit count
   for (u32 i = 0; i < ids.size; ++i) {
-    if (state_.blocks[ids.data[i]].ref >= kMostPins - ids.size) throw Error{kLimit, "too many pins of one block"};
+    const auto pins = state_.blocks[ids.data[i]].ref;
+    if (pins < kMostPins - ids.size) continue;
+    throw Error{kLimit, "block " + std::to_string(ids.data[i]) + " must have fewer than " + std::to_string(kMostPins) +
+                            " pins, has " + std::to_string(pins) + " and gets " + std::to_string(ids.size)};
   }
   commit(Op::kPin, ids);
 }
@@ -36,8 +39,8 @@ void PoolCommands::unpin(Span<const std::int32_t> ids) {
     const auto last = std::upper_bound(first, sorted.end(), *first);
     const u32 pins = state_.blocks[*first].pins;
     if (last - first > static_cast<std::ptrdiff_t>(pins)) {
-      throw Error{kNotPinned, "block " + std::to_string(*first) + " is pinned " + std::to_string(pins) +
-                                  " times, not " + std::to_string(last - first)};
+      throw Error{kNotPinned, "block " + std::to_string(*first) + " must have the pins that it loses: it has " + std::to_string(pins) +
+                                  " and loses " + std::to_string(last - first)};
     }
     first = last;
   }

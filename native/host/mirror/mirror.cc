@@ -172,8 +172,8 @@ u64 Mirror::next_end() {
 }
 
 /// The end of the next log. It is the last mark up to `limit` at which the log takes at most
-/// max_taken blocks, because the host's digest is known at a mark. If there is no such mark, it is
-/// the end of the last whole command up to `limit`.
+/// max_taken blocks. The host's digest is known at a mark. If there is no such mark, it is the end
+/// of the last whole command up to `limit`.
 u64 Mirror::cut(u64 limit) {
   u64 end = sent_;
   const u64 taken = sent_taken_;

@@ -90,7 +90,7 @@ void check_gather(const Frame& frame, u32 num_entries, u32 max_tokens, const Req
       // state is kept at the end of a step.
       if (group.type == GroupType::kMambaAlign || blocks_of(state, row)[computed / group.block_size] != kNullBlock) continue;
       throw Error{kBadArg, where() + " must have a block for token " + std::to_string(computed) + " in group " +
-                               std::to_string(g) + ", got one that was let go"};
+                               std::to_string(g) + ", got a place without a block"};
     }
   }
   check_tokens(tokens, max_tokens);

@@ -51,7 +51,7 @@ u32 Running::plan(const Frame& frame, u32 from, u32 to, u32 limit, u64 left) {
 bool Running::plan_entry(u32 entry, u32 index, u32 target, u32 full_tokens, u64& left) {
   Slot& slot = slots_.open_slot(index);
   if (slot.row == kNone) throw Error{kNoRow, "slot " + std::to_string(index) + " holds no row"};
-  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " stands in the frame twice"};
+  if (slot.mark) throw Error{kBadArg, "slot " + std::to_string(index) + " must be in the frame once, is in it twice"};
   const u32 total = std::max(config_.blocks_for(target), slot.num_blocks);
   const u32 take = total - slot.num_blocks;
   if (take > left) return false;

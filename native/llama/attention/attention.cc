@@ -145,7 +145,7 @@ const Attention& Attention::put(const Library& library, const std::string& wish)
   const std::lock_guard<std::mutex> lock(mutex);
   if (known != nullptr) {
     if (wish.empty() || wish == known->name_) return *known;
-    throw std::runtime_error("attention is computed by " + known->name_ + " in this process already, not by " + wish);
+    throw std::runtime_error("attention must be " + known->name_ + ", which this process uses already, got " + wish);
   }
   auto* const own = new Attention;
   known = own;

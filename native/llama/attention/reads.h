@@ -22,10 +22,10 @@ struct ReadGroup {
 };
 
 /**
- * The row alone determines how its cells are cut into blocks: consecutive words of 64 cells, while
- * the row reads at most 64 cells of them. A row is computed block by block, each with all its cells
- * there, whatever other rows read. The results of a row therefore do not depend on the rows
- * computed with it.
+ * The row alone determines how its cells are cut into blocks. A block is consecutive words of 64
+ * cells, while the row reads at most 64 cells of them. A row is computed block by block, each with
+ * all its cells there, whatever other rows read. The results of a row therefore do not depend on
+ * the rows computed with it.
  */
 class Reads {
  public:

@@ -43,7 +43,7 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
   /// computed.
   Napi::ThreadSafeFunction channel_;
   std::optional<Napi::Promise::Deferred> waiting_;
-  /// Whether more answers come. Those that came before they were asked for are in `ready_`.
+  /// Whether more answers come. Answers that came before they were asked for are in `ready_`.
   bool goes_on_ = false;
   std::deque<Answer> ready_;
   // While a program is computed: the memory that the runner's thread reads, and this object.

@@ -171,7 +171,8 @@ Napi::Value ModelObject::piece(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const Weights& weights = this->weights(env);
   const int token = info[0].As<Napi::Number>();
-  if (token < 0 || token >= weights.num_tokens()) throw Napi::RangeError::New(env, "the token is not of the vocabulary");
+  if (token < 0 || token >= weights.num_tokens()) throw Napi::RangeError::New(env, "the token must be from 0 to " + std::to_string(weights.num_tokens() - 1) +
+                                         ", got " + std::to_string(token));
   const std::string bytes = weights.piece(token, info[1].ToBoolean());
   auto array = Napi::Uint8Array::New(env, bytes.size());
   std::copy(bytes.begin(), bytes.end(), array.Data());

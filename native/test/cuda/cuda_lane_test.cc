@@ -1,5 +1,6 @@
 // CUDA lanes on an emulated GPU. The tests cover the guarantees of every lane, with every copy mode
-// and completion mode, the window, the steps, and a GPU that fails, is lost or hangs.
+// and completion mode. They also cover the window, the steps, and a GPU that fails, is lost or
+// hangs.
 #include "../gpu_shim/runtime/stream.h"
 #include "../transfer/lane_contract.h"
 #include "cuda_lane_bench.h"

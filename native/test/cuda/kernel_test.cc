@@ -1,7 +1,7 @@
 // The kernels themselves, on threads: kernels.cu is compiled as C++ over gpu_shim, with one thread
 // for each thread of a block. Blocks of 64 threads suffice instead of 256, because two warps
 // exchange the same data as eight. The thread sanitizer shows that the team of a thread block, its
-// launches and its completions are correct, as far as this is visible without a GPU.
+// launches and its completions are correct. It shows this as far as it is visible without a GPU.
 #if !defined(BLOCKSTEP_BLOCK_THREADS)
 #define BLOCKSTEP_BLOCK_THREADS 64
 #endif

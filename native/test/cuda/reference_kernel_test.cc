@@ -23,9 +23,9 @@ constexpr u32 kSmallRow = 4;
 constexpr u32 kPerState = 10;  // tokens of a block, in the group of states
 constexpr u32 kStateRow = 3;
 
-/// Memory and tables of two entries, each array in a separate allocation. Beside the first group,
-/// whose blocks are full, there is a group of smaller blocks, whose last block is read to its end,
-/// and a group of states.
+/// Memory and tables of two entries, each array in a separate allocation. The blocks of the first
+/// group are full. Beside it there are a group of states, and a group of smaller blocks whose last
+/// block is read to its end.
 struct Site {
   Site() {
     site.seq_lens = lengths.data();

@@ -13,8 +13,8 @@ struct LifeShape {
   u32 max_entries, max_tokens, num_frames;
 };
 
-/// Typical shapes of a gather: short rows that often change owners; rows of several segments and
-/// long prefills; a batch of thousands; and one of everything.
+/// Typical shapes of a gather: short rows that often change owners, rows of several segments and
+/// long prefills. Also a batch of thousands, and a batch of everything.
 constexpr LifeShape kShortRows{"short rows", 60, 12, 24, 4, 12, 100, 2};
 constexpr LifeShape kLongRows{"long rows", 4000, 8, 1300, 2, 8, 9000, 2};
 constexpr LifeShape kManyRows{"many rows", 12000, 3500, 3, 4, 3500, 9000, 2};

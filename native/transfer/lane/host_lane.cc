@@ -42,7 +42,7 @@ HostLane::HostLane(std::shared_ptr<CompletionRing> ring, std::shared_ptr<BlockAr
   const bool of_source = pairs_.source().place() == Place::kDevice;
   if (of_source || pairs_.target().place() == Place::kDevice) {
     throw Error{kBadArg, std::string(of_source ? "source" : "target") +
-                             " must be an arena in memory of the host, got one on a GPU: a CUDA lane copies those"};
+                             " must be an arena in memory of the host, got an arena on a GPU: use a CudaLane"};
   }
   start_threads(options.threads);
 }

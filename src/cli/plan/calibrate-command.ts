@@ -34,23 +34,27 @@ interface CalibrateFlags {
 }
 
 const DESCRIPTION =
-  'Makes a profile of a model on GPUs, for plan, replay and serve: from the data sheet alone, or fitted to what a server measured.';
+  'Makes a profile of a model on GPUs, for plan, replay and serve: from the GPU’s data sheet alone, or fitted to measurements of a server.';
 
 const DETAILS = `
-FILE is what a server measured; without it the profile is a roofline: calculated
-from the model and the data sheet, and off by tens of percent. It is one of
-  - vLLM's log, started with --enable-logging-iteration-details and
-    --no-async-scheduling; with --requests, the trace that was sent. The same
-    requests are scheduled again: the first step that differs is named;
+FILE has the measurements of a server, in one of these forms:
+  - the log of a vLLM server that was started with
+    --enable-logging-iteration-details and --no-async-scheduling. --requests
+    names the trace that was sent. The same requests are scheduled again, and
+    the first step that differs is reported;
   - the results of vllm bench serve --save-result --save-detailed, of GuideLLM
-    (JSON), or of AIPerf (profile_export.jsonl): times of each request.
-The options of the scheduler are to be those that the server had; so is
---num-blocks, which vLLM's log says when it starts.
+    (JSON), or of AIPerf (profile_export.jsonl), with the times of each request.
+Without FILE the profile is a roofline: calculated from the model and the data
+sheet, with errors of tens of percent.
 
-The first part of FILE is fitted, the rest judges the fit.
+Give the scheduler the options that the server had. vLLM's log prints the number
+of blocks (--num-blocks) at its start.
+
+The first part of FILE is fitted. The rest measures the error of the fit.
 
 Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
-3 a step of the log differs; the profile is of those before it; 130 interrupted.
+3 a step of the log differs, and the profile uses only earlier steps;
+130 interrupted.
 
 Examples:
   npx blockstep calibrate --model config.json --gpu h100 -o roofline.json
@@ -65,25 +69,22 @@ export function defineCalibrateCommand(
 ): void {
   command
     .description(DESCRIPTION)
-    .argument('[FILE]', 'what a server measured')
+    .argument('[FILE]', 'measurements of a server')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Profile:'));
   const add = flagAdder(command);
   command.optionsGroup('Profile:');
   command.addOption(
-    new Option('--model <file>', 'config.json of the model, as Hugging Face has it').makeOptionMandatory(),
+    new Option('--model <file>', 'config.json of the model, in Hugging Face’s format').makeOptionMandatory(),
   );
   command.addOption(new Option('--gpu <name>', 'the GPU').choices(Object.keys(GPUS)).makeOptionMandatory());
   add('--gpus <n>', 'GPUs that share the model by tensor parallelism', parse.count, 1);
-  add('--requests <trace>', 'the requests of an iteration log: a trace as replay reads it');
-  add(
-    '--tables <folder>',
-    'instead of FILE: tables that LLMServingSim’s profiler wrote for this model and GPU',
-  );
+  add('--requests <trace>', 'trace of the requests of an iteration log, in a format that replay reads');
+  add('--tables <folder>', 'instead of FILE: tables of LLMServingSim’s profiler for this model and GPU');
   add('--skew <share>', 'with --tables: alpha_default of their meta.yaml', parse.share, 0);
-  add('--share <share>', 'the part that is fitted, the first one', parse.share, 0.5);
+  add('--share <share>', 'share of FILE, from its beginning, that is fitted', parse.share, 0.5);
   add('--starts <n>', 'starts of the optimiser', parse.count, 2);
-  add('--vllm <version>', 'version of vLLM that was measured, to be kept in the profile');
-  command.addOption(new Option('-o, --output <file>', 'where the profile is written').makeOptionMandatory());
+  add('--vllm <version>', 'version of the measured vLLM, for the record in the profile');
+  command.addOption(new Option('-o, --output <file>', 'file for the profile').makeOptionMandatory());
   add('--json', 'print one JSON object', undefined, false);
   command.optionsGroup('Scheduler:');
   addSchedulerFlags(command);

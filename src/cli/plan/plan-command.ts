@@ -43,7 +43,7 @@ interface PlanFlags {
 }
 
 const DESCRIPTION =
-  'Compares options of an engine under an agreement on latencies, by simulating the requests of a trace under each, with the scheduler itself; finds the load at which the best of them break it, and how many engines the trace needs.';
+  'Compares options of an engine by simulating the requests of a trace, with the scheduler itself. Finds the options that meet a latency objective (SLO) best, the highest load at which they meet it, and the number of engines that the trace needs.';
 
 const DETAILS = `
 --slo has conditions: ttft (time to first token), tpot (time per output token) or
@@ -51,13 +51,13 @@ e2e; mean, p50, p90, p95 or p99; a bound in ms or s.
 --sweep has knobs: max-num-seqs, max-num-batched-tokens, block-size, num-blocks,
 long-prefill-token-threshold, pipeline-depth, num-speculative-tokens, and
 enable-chunked-prefill=on|off, enable-prefix-caching=on|off, policy=fcfs|priority.
-a..b doubles from a to b, a..b+c goes on by c, a|b is a list, k is 1024.
+a..b doubles from a to b, a..b+c adds c each time, a|b is a list, k is 1024.
 
-What is not varied has the options of the scheduler below. A profile says how
-long steps take: see npx blockstep calibrate --help. What it was not measured
-with is said.
+Options that --sweep does not name have the values of the flags under "Scheduler".
+The profile gives the duration of each step: see npx blockstep calibrate --help.
+The output names the share of steps that lie outside the profile's measurements.
 
-With --state a plan that was interrupted goes on where it stopped.
+With --state, an interrupted plan resumes where it stopped.
 
 Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
 130 interrupted.
@@ -74,22 +74,32 @@ export function definePlanCommand(
 ): void {
   command
     .description(DESCRIPTION)
-    .argument('<TRACE>', 'requests with their times: a trace as replay reads it')
+    .argument('<TRACE>', 'trace of requests with arrival times, in a format that replay reads')
     .addHelpOption(new Option('-h, --help', 'show this').helpGroup('Output:'));
   const add = flagAdder(command);
   command.optionsGroup('Plan:');
-  command.addOption(new Option('--profile <file>', 'what a step costs').makeOptionMandatory());
-  command.addOption(new Option('--slo <conditions>', 'the agreement').makeOptionMandatory());
+  command.addOption(
+    new Option(
+      '--profile <file>',
+      'profile: the durations of steps (see blockstep calibrate)',
+    ).makeOptionMandatory(),
+  );
+  command.addOption(
+    new Option(
+      '--slo <conditions>',
+      'latency objective, for example ttft:p95<1s,tpot:p95<50ms',
+    ).makeOptionMandatory(),
+  );
   add(
     '--sweep <knobs>',
-    'the options to compare',
+    'options to compare, with their values',
     undefined,
     'max-num-seqs=64..512,max-num-batched-tokens=2k..16k',
   );
   command.addOption(
     new Option(
       '--search <name>',
-      'grid: every point with all requests; halving: all points with few requests, the best of them with more and more',
+      'grid: simulates every combination with all requests; halving: simulates all combinations with few requests, then the best with more',
     )
       .choices(SEARCHES)
       .default('grid'),
@@ -100,7 +110,12 @@ export function definePlanCommand(
     parse.share,
     ACCEPTANCE_RATE,
   );
-  add('--engines <n>', 'equal engines that share the load while options are compared', parse.count, 1);
+  add(
+    '--engines <n>',
+    'number of equal engines that share the load while options are compared',
+    parse.count,
+    1,
+  );
   command.addOption(
     new Option('--router <name>', 'how requests are spread over engines')
       .choices(ROUTERS)
@@ -108,13 +123,13 @@ export function definePlanCommand(
   );
   add(
     '--max-engines <n>',
-    'find how many engines the trace needs, with the best options, up to n; 0: do not',
+    'find the number of engines that the trace needs with the best options, up to n; 0: skip this',
     parse.integer,
     0,
   );
-  add('--finalists <n>', 'of how many of the best the load is sought at which they break', parse.count, 3);
-  add('--model <name>', 'the model, for the command line of vLLM', undefined, 'MODEL');
-  add('--threads <n>', 'threads that simulate', parse.count, availableParallelism());
+  add('--finalists <n>', 'number of best combinations whose highest load is searched', parse.count, 3);
+  add('--model <name>', 'name of the model in the printed vLLM command line', undefined, 'MODEL');
+  add('--threads <n>', 'number of simulating threads', parse.count, availableParallelism());
   command.optionsGroup('Trace:');
   command.addOption(
     new Option('--format <name>', 'format of TRACE; by default read from its first line').choices(
@@ -125,8 +140,8 @@ export function definePlanCommand(
   add('--skip-bad', 'skip malformed lines instead of refusing TRACE', undefined, false);
   command.optionsGroup('Output:');
   add('--json', 'print one JSON object instead of tables', undefined, false);
-  add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
-  add('--state <file>', 'keep what was simulated, and go on from it');
+  add('--report <page>', 'also write an HTML page with charts: one file that needs no network');
+  add('--state <file>', 'file that keeps finished simulations, for resuming');
   command.optionsGroup('Scheduler:');
   addSchedulerFlags(command);
   command.addHelpText('after', DETAILS);

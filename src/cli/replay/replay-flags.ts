@@ -54,18 +54,13 @@ export function addReplayFlags(command: Command): void {
   add('--skip-bad', 'skip and count malformed lines of FILE instead of refusing it', undefined, false);
   add('--generate', 'generate requests; this is the default without a FILE', undefined, false);
   add('--requests <n>', 'number of requests to generate', parse.count, 2000);
-  add('--request-rate <n>', 'how many generated requests arrive a second, on average', parse.positive, 20);
-  add('--speed-up <n>', 'let requests arrive n times as fast', parse.positive, 1);
-  add(
-    '--abort-rate <share>',
-    'share of the requests that are aborted, each at a random moment of its life',
-    parse.share,
-    0,
-  );
-  add('--seed <n>', 'seed of everything random', parse.seed, 0);
+  add('--request-rate <n>', 'mean arrival rate of generated requests, per second', parse.positive, 20);
+  add('--speed-up <n>', 'factor by which requests arrive faster', parse.positive, 1);
+  add('--abort-rate <share>', 'share of requests that are aborted at a random time', parse.share, 0);
+  add('--seed <n>', 'seed of all random choices', parse.seed, 0);
   command.optionsGroup('Output:');
   add('--json', 'print one JSON object instead of tables', undefined, false);
-  add('--report <page>', 'write an HTML page with charts as well: one file, which needs no network');
+  add('--report <page>', 'also write an HTML page with charts: one file that needs no network');
   add('--record <log>', 'record every input and decision; step times then include recording');
   add('--log <log>', 'run a recorded log again instead of a workload, and print where decisions differ');
 }
@@ -82,7 +77,7 @@ export function addCostModelFlags(command: Command): void {
   );
   add(
     '--prefill-tokens-per-second <n>',
-    'prompt tokens computed a second',
+    'prompt tokens computed per second',
     parse.positive,
     model.prefillTokensPerSecond,
   );
@@ -92,16 +87,16 @@ export function addCostModelFlags(command: Command): void {
     parse.nonNegative,
     model.weightBytes,
   );
-  add('--kv-bytes-per-token <n>', 'bytes of KV cache of one token', parse.nonNegative, model.kvBytesPerToken);
+  add('--kv-bytes-per-token <n>', 'bytes of KV cache per token', parse.nonNegative, model.kvBytesPerToken);
   add(
     '--memory-bytes-per-second <n>',
-    'bytes that the GPU reads from its memory a second',
+    'bytes that the GPU reads from memory per second',
     parse.positive,
     model.memoryBytesPerSecond,
   );
   add(
     '--profile <name>',
-    'a model on GPUs, in place of the figures above: a profile in a file (JSON), or the name of one that serve has',
+    'profile of a model on GPUs, in place of the figures above: a file (JSON), or the name of a profile that serve has',
   );
   add(
     '--acceptance-rate <share>',

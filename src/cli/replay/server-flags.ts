@@ -30,17 +30,17 @@ export function addServerFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Server:');
   add('--url <address>', 'send the requests to this server of OpenAI’s API, in real time');
-  add('--model <name>', 'the model that is asked for (default: the first that the server has)');
+  add('--model <name>', 'model to ask for (default: the first model of the server)');
   command.addOption(
     new Option('--api-key <key>', 'the key of the server; better given as BLOCKSTEP_API_KEY').env(
       'BLOCKSTEP_API_KEY',
     ),
   );
-  add('--concurrency <n>', 'most requests under way at once; others wait for a place', parse.count);
-  add('--timeout-s <n>', 'most seconds of a request', timeout, 3600);
-  add('--ignore-eos', 'make answers as long as in the trace, by ignore_eos', undefined, true);
+  add('--concurrency <n>', 'maximum number of concurrent requests; further requests wait', parse.count);
+  add('--timeout-s <n>', 'maximum duration of a request, in seconds', timeout, 3600);
+  add('--ignore-eos', 'generate answers as long as in the trace, with ignore_eos', undefined, true);
   command.addOption(new Option('--no-ignore-eos').hideHelp());
-  add('--vocabulary-size <n>', 'token ids of prompts are below this', vocabularySize, USUAL_VOCABULARY);
+  add('--vocabulary-size <n>', 'upper bound of the token ids in prompts', vocabularySize, USUAL_VOCABULARY);
 }
 
 /** The longest time of Node's timers, in seconds. */

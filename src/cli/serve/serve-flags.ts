@@ -69,13 +69,23 @@ export function addServeFlags(command: Command): void {
   command.addOption(
     new Option(
       '--allowed-hosts <name...>',
-      'host names that clients may use, besides addresses, localhost and the name of this machine',
+      'additional host names that clients may use, besides addresses, localhost and the name of this machine',
     ),
   );
   add('--served-model-name <name>', 'the name of the model (default: that of the executor)');
-  add('--max-queued-requests <n>', 'most requests that wait; more are answered 429', parse.count, 1024);
-  add('--drain-ms <n>', 'milliseconds that unfinished requests get at shutdown', parse.nonNegative, 30_000);
-  add('--max-body-bytes <n>', 'most bytes of a request’s body', parse.count, 2 ** 23);
+  add(
+    '--max-queued-requests <n>',
+    'maximum number of waiting requests; further requests get 429',
+    parse.count,
+    1024,
+  );
+  add(
+    '--drain-ms <n>',
+    'time for unfinished requests at shutdown, in milliseconds',
+    parse.nonNegative,
+    30_000,
+  );
+  add('--max-body-bytes <n>', 'maximum size of a request’s body, in bytes', parse.count, 2 ** 23);
   command.addOption(
     new Option(
       '--log-level <name>',
@@ -91,7 +101,7 @@ export function addServeFlags(command: Command): void {
   add('--stream-interval <n>', 'tokens in each chunk of a stream', parse.count, 1);
   add(
     '--kv-events-config <json>',
-    'publish KV cache events over ZeroMQ, with the keys that vLLM has',
+    'publish KV cache events over ZeroMQ; the keys are vLLM’s',
     parseKvEventsConfig,
   );
   command.addOption(new Option('--no-page', 'turn off the status page'));

@@ -48,36 +48,39 @@ interface SchedulerFlag {
 
 /** One flag per option, named after it. Types and defaults are those of the scheduler. */
 const FLAGS: readonly SchedulerFlag[] = [
-  { key: 'numBlocks', help: 'blocks of the KV cache, the null block included' },
-  { key: 'blockSize', help: 'tokens in a block' },
-  { key: 'maxNumSeqs', help: 'most requests that run at once' },
-  { key: 'maxNumBatchedTokens', help: 'most tokens that a step computes' },
+  { key: 'numBlocks', help: 'blocks of the KV cache, including the null block' },
+  { key: 'blockSize', help: 'tokens per block' },
+  { key: 'maxNumSeqs', help: 'maximum number of running requests' },
+  { key: 'maxNumBatchedTokens', help: 'maximum number of tokens per step' },
   {
     key: 'maxModelLen',
-    help: 'most tokens of a request, prompt and output (default: what the longest one needs)',
+    help: 'maximum number of tokens of a request, prompt and output (default: enough for the longest request)',
     lateDefault: true,
   },
-  { key: 'enablePrefixCaching', help: 'share KV blocks between prompts with a common beginning' },
+  { key: 'enablePrefixCaching', help: 'share KV blocks between prompts with a common prefix' },
   { key: 'policy', help: 'order in which requests are admitted', choices: ['fcfs', 'priority'] },
   { key: 'steadyDecode', help: 'plan requests that decode together as one group; decisions stay the same' },
   { key: 'enableChunkedPrefill', help: 'compute a long prompt in several steps' },
-  { key: 'longPrefillTokenThreshold', help: 'most prompt tokens of one request in a step; 0 is no limit' },
+  {
+    key: 'longPrefillTokenThreshold',
+    help: 'maximum number of prompt tokens of one request per step; 0: no limit',
+  },
   {
     key: 'reserveFullIsl',
-    help: 'admit a request only when all its tokens so far fit',
+    help: 'admit a request only if blocks for all its tokens so far are free',
     alias: 'scheduler-reserve-full-isl',
   },
-  { key: 'pipelineDepth', help: 'steps in flight, 1 to 3; from 2 on as vLLM with --async-scheduling' },
-  { key: 'numSpeculativeTokens', help: 'draft tokens of a request in a step' },
+  { key: 'pipelineDepth', help: 'steps in flight, 1 to 3; 2 corresponds to vLLM’s --async-scheduling' },
+  { key: 'numSpeculativeTokens', help: 'draft tokens per request and step' },
   {
     key: 'speculativeMethod',
     help: 'source of the draft tokens',
     choices: ['ngram', 'eagle', 'draft_model'],
   },
-  { key: 'maxLoras', help: 'most LoRA adapters in a step; 0 is no limit' },
+  { key: 'maxLoras', help: 'maximum number of LoRA adapters per step; 0: no limit' },
   {
     key: 'numRows',
-    help: 'most requests that hold blocks at once (default: twice --max-num-seqs)',
+    help: 'maximum number of requests that hold blocks (default: twice --max-num-seqs)',
     lateDefault: true,
   },
   { key: 'strict', help: 'stop at the first anomaly instead of counting anomalies' },
@@ -90,13 +93,13 @@ const FLAGS: readonly SchedulerFlag[] = [
   },
   {
     key: 'watermark',
-    help: 'share of the blocks that an admission leaves free while others run; by default 0',
+    help: 'share of the blocks that an admission leaves free while other requests run; by default 0',
     argument: ['share', parse.part],
     lateDefault: true,
   },
   {
     key: 'draftSlots',
-    help: 'tokens of the budget that each scheduled request costs beside its own; by default 0',
+    help: 'tokens of the step’s budget that each scheduled request takes in addition; by default 0',
     argument: ['n', parse.integer],
     lateDefault: true,
   },
@@ -109,13 +112,13 @@ const FLAGS: readonly SchedulerFlag[] = [
   },
   {
     key: 'kvGroups',
-    help: 'KV cache groups, as the option kvGroups has them: [{"type": "full"}, {"type": "sliding", "window": 128}]',
+    help: 'KV cache groups, in the form of the option kvGroups: [{"type": "full"}, {"type": "sliding", "window": 128}]',
     argument: ['json', parse.list],
     lateDefault: true,
   },
   {
     key: 'hashBlockSize',
-    help: 'with --kv-groups: tokens of a block hash',
+    help: 'with --kv-groups: tokens per block hash',
     argument: ['n', parse.integer],
     lateDefault: true,
   },
@@ -137,7 +140,7 @@ export function addSchedulerFlags(command: Command, { isServed = false }: FlagDe
     if (flag.replayed !== undefined && !isServed) options[0].default(...flag.replayed);
     for (const option of options) command.addOption(option);
   }
-  command.addOption(new Option('--no-deviations', 'decide as vLLM does where that is a failure too'));
+  command.addOption(new Option('--no-deviations', 'decide as vLLM does even where vLLM fails'));
 }
 
 /**

@@ -82,7 +82,7 @@ export interface NativeGroupCalls {
     ]
   ): number;
   /**
-   * Blocks that must be free for such an admission, by group; null = its hit is a state that the
+   * Blocks that must be free for such an admission, by group. null: its hit is a state that the
    * present step makes, so it waits.
    */
   neededGroups(...asked: AskedOfGroups): Float64Array | null;

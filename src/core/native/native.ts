@@ -266,7 +266,7 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
    * Never waits.
    * @returns false if the decision has not come yet
    * @throws ERR_BLOCKSTEP_BAD_ARG if no decision is under way, or if `answer` is too short for all
-   * requested admissions; ERR_BLOCKSTEP_AUTHORITY; ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_MIRROR if
+   * requested admissions. ERR_BLOCKSTEP_AUTHORITY. ERR_BLOCKSTEP_CUDA, or ERR_BLOCKSTEP_MIRROR if
    * the host cannot follow, and then every method throws it
    */
   pollDecision(answer: Int32Array): boolean;

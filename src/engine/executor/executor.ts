@@ -260,10 +260,9 @@ export interface Executor {
 
 /**
  * An executor that may compute on a GPU. The scheduler's state is then mirrored on that GPU, and
- * the tables are gathered there:
- * `execute` receives `DeviceTables`, or `StepTables` where CUDA cannot be used (`backend` of the
- * scheduler's core gives the reason). Only
- * `DeviceTables` have a `descriptor`.
+ * the tables are gathered there. `execute` receives `DeviceTables`, or `StepTables` where CUDA
+ * cannot be used (`backend` of the scheduler's core gives the reason). Only `DeviceTables` have a
+ * `descriptor`.
  */
 export interface DeviceExecutor extends Omit<Executor, 'device' | 'execute'> {
   /** The device that computes: `cpu`, `cuda` (the GPU 0) or `cuda:N`. Read once, like `stream`. */

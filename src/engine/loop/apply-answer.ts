@@ -59,8 +59,9 @@ export function applyDrafts(e: EngineState, step: Step): void {
 }
 
 /**
- * With several steps in flight, drafts stay with the executor, which verifies its own. The exception is a next step that is kept back
- * until its grammars know the earlier tokens: its plan has placeholders, and the drafts of the applied step replace them.
+ * With several steps in flight, drafts stay with the executor, which verifies its own. The
+ * exception is a next step that is kept back until its grammars know the earlier tokens. Its plan
+ * has placeholders, and the drafts of the applied step replace them.
  */
 function replaceDrafts(e: EngineState, from: Plan, drafts: unknown): void {
   const next = e.flight.length === 0 ? null : e.flight[0];

@@ -19,7 +19,7 @@ export class Dispatch {
 
   /**
    * Gathers the tables of a step. Call this right after the plan was made, also for a step that is
-   * kept back: its rows of the KV table may be freed later. A failure here fails the step when it
+   * kept back. Its rows of the KV table may be freed later. A failure here fails the step when it
    * is executed.
    */
   gather(step: Step): void {

@@ -48,7 +48,7 @@ export class OutputsReader implements AsyncIterableIterator<EngineOutputs>, Asyn
 
   /**
    * The outputs since the last item, as soon as there are any. They are valid until the next call.
-   * @throws by rejection: ERR_BLOCKSTEP_BUSY while another call waits; once ERR_BLOCKSTEP_LIMIT if
+   * @throws by rejection: ERR_BLOCKSTEP_BUSY while another call waits. Once ERR_BLOCKSTEP_LIMIT if
    * too much was unread, or the error that broke the engine, after which the outputs are over
    */
   next(): Promise<IteratorResult<EngineOutputs, undefined>> {

@@ -81,8 +81,8 @@ export class RequestStream implements AsyncIterable<RequestOutput>, AsyncDisposa
    * tokens that have come; later tokens are dropped. The blocks are freed before the next step, and
    * cached blocks stay cached. The scheduler and a connector see an abort, as in vLLM.
    * @param reason becomes the `stopReason`; without a reason `stopReason` is null
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended:
-   * the next chunk would follow all computed tokens, also those after the stop. Nothing was changed
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a bad reason, and for a session whose input has not ended.
+   * The next chunk would follow all computed tokens, also those after the stop. Nothing was changed
    */
   stop(reason?: StopReason): void {
     this.#calls.stop(this.#stream, reason);

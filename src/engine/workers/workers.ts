@@ -35,7 +35,7 @@ export class Workers {
   readonly #scheduler: Scheduler;
   readonly #workers: readonly WorkerMethods[];
   readonly #countFailure: CountFailure;
-  /** Whether a worker wants to be notified of steps whose blocks can be stored. */
+  /** Whether a worker must be notified of steps whose blocks can be stored. */
   readonly #hasStores: boolean;
   /** Handles of finished requests that the next `collect` tells the workers. */
   #finished: number[] = [];
@@ -310,7 +310,7 @@ export class Workers {
   /**
    * Reports the loads of the plan as failed for a rank, because it is unknown which of them the
    * rank has begun.
-   * @param children those whose loads are meant; null = all
+   * @param children the workers whose loads are meant; null = all
    */
   #lose({ step, syncLoads }: Plan, rank: number, children: readonly number[] | null): void {
     // The scheduler already knows about `failed` loads: their metadata could not be made.

@@ -22,8 +22,8 @@ export const ACCEPTANCE_RATE = 0.7;
 
 /**
  * A model of 8 billion parameters in 16 bits on one H100 SXM: an assumption, not a measurement.
- * Llama 3.1 8B has 16.06 GB of weights, and 2 x 32 layers x 8 KV heads x 128 x 2 bytes = 128 KiB of
- * KV per token. The GPU reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per
+ * Llama 3.1 8B has 16.06 GB of weights. Its KV per token is 2 x 32 layers x 8 KV heads x 128 x 2
+ * bytes = 128 KiB. The GPU reaches 80 % of its 3.35 TB/s and half of its 989 TFLOPS (16 GFLOP per
  * token).
  */
 export const DEFAULT_COST_MODEL: Readonly<CostModel> = {

@@ -226,8 +226,8 @@ export class LlamaExecutor implements Executor {
   }
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, parameters that are no
-   * `SamplingParams`, an adapter that the model does not have, or a grammar that
+   * @throws ERR_BLOCKSTEP_BAD_ARG for a token outside the vocabulary, or parameters that are no
+   * `SamplingParams`. Also for an adapter that the model does not have, or a grammar that
    * `LlamaModel.grammar` did not make
    */
   checkRequest({ prompt, params, grammar, adapter }: SubmittedRequest): void {

@@ -150,8 +150,8 @@ export class ReferenceExecutor<Device = string> implements DeviceExecutor {
    * submission. The plan and its tables must not change until then. The arrays of the answer are
    * reused `pipelineDepth` steps later. Every entry that sampled gets drafts.
    * @throws ERR_BLOCKSTEP_BAD_ARG for a value that is no plan, or tables that do not fit, and
-   * nothing was changed; ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting;
-   * ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of `ReferenceFault`s;
+   * nothing was changed. ERR_BLOCKSTEP_PIPELINE_FULL if pipelineDepth steps are waiting.
+   * ERR_BLOCKSTEP_KV_MISMATCH, whose `cause` is the list of `ReferenceFault`s.
    * ERR_BLOCKSTEP_DISPOSED
    */
   execute(

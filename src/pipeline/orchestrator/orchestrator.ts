@@ -37,7 +37,7 @@ export interface OrchestratorParts {
  * dropped and counted.
  *
  * Stages in other processes are regularly asked which requests they have. If a stage twice in a row
- * does not know a request that it should have, the request was lost: the stage was restarted, or a
+ * does not know a request that it should have, the request was lost. The stage was restarted, or a
  * message did not arrive. The request then fails, and so do all requests of a stage that does not
  * answer.
  */

@@ -36,8 +36,8 @@ export interface StepFit extends Fitted {
 }
 
 /**
- * A log has no arrivals. A request may come to the scheduler so much earlier or later than the trace
- * says, and by the step before: there is time between the steps, and between a client and the
+ * A log has no arrivals. A request may come to the scheduler so much earlier or later than the
+ * trace says, and by the step before. There is time between the steps, and between a client and the
  * engine.
  */
 const SLACK_MS = 25;
@@ -58,7 +58,7 @@ export async function fitSteps(input: StepFitInput): Promise<StepFit> {
   if (equalSteps < FEWEST) {
     const words = difference === null ? '' : `; ${differenceInWords(difference)}`;
     throw bad(
-      `the log is of other requests or options: ${equalSteps} steps are equal, ${FEWEST} are needed${words}`,
+      `the log is of other requests or options: expected at least ${FEWEST} equal steps, got ${equalSteps}${words}`,
     );
   }
   const space = new CoefficientSpace(physics);
@@ -192,7 +192,7 @@ function isEqual(a: Composition, b: Composition): boolean {
 export function differenceInWords({ step, line, logged, ours }: StepDifference): string {
   const words = (c: Composition): string =>
     `${c.contextRequests} context requests with ${c.contextTokens} tokens and ${c.generationRequests} generation requests with ${c.generationTokens}`;
-  const own = ours === null ? 'ours has ended' : `ours has ${words(ours)}`;
+  const own = ours === null ? 'the simulation has ended' : `the simulation has ${words(ours)}`;
   return `step ${step} (line ${line}) differs: the log has ${words(logged)}, ${own}`;
 }
 

@@ -45,15 +45,18 @@ export function readIterationLog(text: string, name: string): LoggedStep[] {
     const found = LINE.exec(line);
     if (found === null)
       throw bad(name, i + 1, `expected a whole line of an iteration, got ${line.slice(0, 200)}`);
-    if (ENCODER.test(line)) throw bad(name, i + 1, 'expected iterations without encoder inputs');
+    if (ENCODER.test(line))
+      throw bad(name, i + 1, `expected iterations without encoder inputs, got ${line.slice(0, 200)}`);
     const [iteration, contextRequests, contextTokens, generationRequests, generationTokens, elapsedMs] = found
       .slice(2)
       .map(Number);
     const isOther = last >= 0 && found[1] !== engine;
     if (iteration <= last || isOther) {
-      const got = isOther ? `one of engine ${found[1] ?? 'without a number'}` : `${iteration}`;
-      const expected = `expected an iteration behind ${last}, got ${got}`;
-      throw bad(name, i + 1, `${expected}: a log of one engine, and of one start`);
+      const got = isOther
+        ? `an iteration of another engine (${found[1] ?? 'without a number'})`
+        : `${iteration}`;
+      const expected = `expected an iteration after ${last}, got ${got}`;
+      throw bad(name, i + 1, `${expected}: the log must be of one engine and one start`);
     }
     engine = found[1];
     last = iteration;

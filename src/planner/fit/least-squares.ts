@@ -42,7 +42,7 @@ const ENOUGH = 1e-3;
 
 /**
  * Damped Gauss-Newton with a prior, as by Levenberg and Marquardt, within bounds. Parameters that
- * the data do not determine stay at the prior. No library of ours combines priors, robust weights
+ * the data do not determine stay at the prior. No installed library combines priors, robust weights
  * and bounds.
  * @param evaluations most calls of `residuals`
  * @param signal stops between two calls

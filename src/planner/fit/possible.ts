@@ -17,7 +17,7 @@ export function checkSteps(steps: readonly LoggedStep[], physics: Physics): void
     steps.map(({ elapsedMs }) => elapsedMs),
     physics,
     'iterations',
-    'or vLLM ran with --async-scheduling, where the elapsed time is not the step’s',
+    'or vLLM ran with --async-scheduling, which logs another time than that of the step',
   );
 }
 
@@ -38,5 +38,5 @@ function check(timesMs: readonly number[], physics: Physics, what: string, orEls
   const tooFast = timesMs.filter((ms) => ms < 0.9 * leastMs).length;
   if (tooFast <= TOO_FAST * timesMs.length) return;
   const found = `${tooFast} of ${timesMs.length} ${what} are shorter than the ${leastMs.toFixed(2)} ms in which the GPU can read the weights`;
-  throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${found}: they are of another model or GPU, ${orElse}`);
+  throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${found}. They are of another model or GPU, ${orElse}`);
 }

@@ -82,7 +82,7 @@ function parsed(text: string, name: string): unknown {
       try {
         return JSON.parse(line) as unknown;
       } catch (cause) {
-        throw bad(`${name}:${i + 1}`, `expected JSON (${(cause as Error).message})`);
+        throw bad(`${name}:${i + 1}`, `expected JSON: ${(cause as Error).message}`);
       }
     });
   }

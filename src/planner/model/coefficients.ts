@@ -68,7 +68,7 @@ export function priorCoefficients(): Coefficients {
 
 /**
  * A checked copy.
- * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, and none is negative; also if the cost would
+ * @throws ERR_BLOCKSTEP_BAD_ARG unless all are finite, and none is negative. Also if the cost would
  * fall while a decode's context grows, because less padding saved more than the context costs
  */
 export function parseCoefficients(name: string, value: unknown): Coefficients {

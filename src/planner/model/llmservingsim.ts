@@ -40,7 +40,10 @@ export function readLlmServingSim(
   skew: number,
 ): { profile: Profile; evened: number; points: number } {
   if (existsSync(join(folder, 'moe.csv'))) {
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_FILE', `${folder}: has moe.csv; only dense models are read`);
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_BAD_FILE',
+      `${folder}: must be the profile of a dense model, got moe.csv`,
+    );
   }
   const linear = summed(folder, 'dense.csv', 'tokens', (layer) => (PER_LAYER[layer] ?? 1 / layers) * layers);
   const rows = summed(folder, 'per_sequence.csv', 'sequences', () => 1);

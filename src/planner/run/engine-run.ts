@@ -171,7 +171,7 @@ export class EngineRun {
   }
 
   /**
-   * Makes all rounds up to the next event at once, if there are several: until then each step is
+   * Makes all rounds up to the next event at once, if there are several. Until then each step is
    * the last one with one more token of context.
    * @returns false: nothing was done
    */

@@ -11,7 +11,7 @@ export interface Quantiles {
   readonly p99: number | null;
 }
 
-/** The latencies that an agreement can bound. */
+/** The latencies that an objective can bound. */
 export const LATENCIES = ['ttft', 'tpot', 'e2e'] as const;
 export type Latency = (typeof LATENCIES)[number];
 export const STATISTICS = ['mean', 'p50', 'p90', 'p95', 'p99'] as const;

@@ -10,7 +10,7 @@ import type { Fleet, TaskResult } from './task.js';
 /** The result of a fleet. */
 export interface FleetRun {
   readonly latencies: LatencySummary;
-  /** The largest latency as a fraction of its bound; at most 1: the agreement is kept. */
+  /** The largest latency as a fraction of its bound; at most 1: the objective is met. */
   readonly strain: number;
   /** The same of the requests that arrive in each part of the trace's time, if parts were asked for. */
   readonly parts: readonly number[];
@@ -22,7 +22,7 @@ export interface FleetRun {
   /** Fraction of the steps outside the profile's measurements. */
   readonly extrapolated: number;
   readonly preemptions: number;
-  /** Requests that fit into no engine. Any such request breaks the agreement. */
+  /** Requests that fit into no engine. Any such request misses the objective. */
   readonly refused: number;
   /** Digest of the states of all engines, 16 hex digits. */
   readonly digest: string;
@@ -46,6 +46,8 @@ export class Evaluation {
   readonly slo: readonly Condition[];
   readonly #pool: Pool;
   readonly #memory: Memory;
+  /** The loads of finalists are runs of comparisons, too. */
+  readonly #runs = new Map<string, FleetRun>();
   /** Hash of everything that all runs have in common, with the trace hashed once. */
   readonly #common = createHash('sha256');
 
@@ -74,7 +76,7 @@ export class Evaluation {
    */
   async run(fleet: Fleet, parts = 0): Promise<FleetRun> {
     const key = this.#keyOf(fleet, parts);
-    const known = this.#memory.known?.get(key);
+    const known = this.#memory.known?.get(key) ?? this.#runs.get(key);
     if (known !== undefined) return known;
     const { engines } = fleet;
     const tasks = Math.min(engines, engines === 1 ? 1 : 4 * this.#pool.threads);
@@ -83,6 +85,7 @@ export class Evaluation {
       Array.from({ length: tasks }, (_, i) => this.#pool.run({ ...fleet, from: at(i), until: at(i + 1) })),
     );
     const run = this.#merge(results, fleet, parts);
+    this.#runs.set(key, run);
     this.#memory.onRun?.(key, run);
     return run;
   }
@@ -157,16 +160,16 @@ export function partsOf({ arrivalMs, length }: Workload, count: number): TracePa
   });
 }
 
-/** The load at which an agreement breaks. */
+/** The highest load that meets an objective. */
 export interface Capacity {
   /**
-   * Mean requests a second up to which the agreement is kept; 0 if it breaks at every load that was
-   * tried.
+   * Mean requests per second up to which the objective is met; 0 if it is missed at every load that
+   * was tried.
    */
   readonly requestsPerSecond: number;
   /**
-   * True: the agreement was kept at the highest load that was tried, 64 times the trace's own. The
-   * trace is too short to break it.
+   * True: the objective was met at the highest load that was tried, 64 times the trace's own. The
+   * trace is too short to miss it.
    */
   readonly isLeast: boolean;
   /** The run at that load, or at the least load that was tried. */

@@ -2,7 +2,7 @@ import { type Evaluation, type FleetRun, partsOf } from './evaluation.js';
 import type { Fleet } from './task.js';
 
 /**
- * A part of the trace's time, and the fewest engines that keep the agreement for the requests that
+ * A part of the trace's time, and the fewest engines that meet the objective for the requests that
  * arrive in it.
  */
 export interface EngineWindow {
@@ -13,9 +13,9 @@ export interface EngineWindow {
   readonly engines: number | null;
 }
 
-/** How many equal engines an agreement needs. */
+/** How many equal engines an objective needs. */
 export interface FleetSize {
-  /** The fewest engines that keep the agreement over the whole trace; null: more than the limit. */
+  /** The fewest engines that meet the objective over the whole trace; null: more than the limit. */
   readonly engines: number | null;
   readonly windows: readonly EngineWindow[];
   /** The numbers of engines that were tried, ascending, with their strain over the whole trace. */
@@ -28,7 +28,7 @@ export interface FleetSize {
 const STEPS = 8;
 
 /**
- * Finds the fewest engines behind a router that keep an agreement at the trace's own load, over the
+ * Finds the fewest engines behind a router that meet an objective at the trace's own load, over the
  * whole trace and over time.
  * @param most largest number of engines
  * @param windows parts of the time from the first arrival to the last

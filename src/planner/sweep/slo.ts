@@ -2,7 +2,7 @@
 import { badArgument, show } from '../../base/errors.js';
 import { LATENCIES, type Latency, type LatencySummary, STATISTICS, type Statistic } from '../run/summary.js';
 
-/** One condition of an agreement: a bound of a latency. */
+/** One condition of an objective (SLO): a bound of a latency. */
 export interface Condition {
   readonly latency: Latency;
   readonly statistic: Statistic;
@@ -12,7 +12,7 @@ export interface Condition {
 const CONDITION = /^(\w+):(\w+)<(\d+(?:\.\d+)?)(ms|s)$/;
 const EXPECTED = `conditions such as ttft:p95<1s,tpot:p95<50ms: one of ${LATENCIES.join(', ')}, then one of ${STATISTICS.join(', ')}, then a time in ms or s`;
 
-/** Parses an agreement. @throws ERR_BLOCKSTEP_BAD_ARG for an invalid text */
+/** Parses an objective. @throws ERR_BLOCKSTEP_BAD_ARG for an invalid text */
 export function parseSlo(text: string): Condition[] {
   const seen = new Set<string>();
   return text.split(',').map((part) => {
@@ -35,7 +35,7 @@ export function parseSlo(text: string): Condition[] {
   });
 }
 
-/** An agreement in its written form. */
+/** An objective (SLO) in its written form. */
 export function sloInWords(slo: readonly Condition[]): string {
   return slo.map(({ latency, statistic, belowMs }) => `${latency}:${statistic}<${belowMs}ms`).join(',');
 }

@@ -8,8 +8,8 @@ import { STYLE } from './style.js';
 import { renderTiles, type Tile } from './tiles.js';
 
 /**
- * A part of a page: charts in two columns; charts over the same time as strips, one below the
- * other; or other content in one panel.
+ * A part of a page. It has charts in two columns, charts over the same time as strips below each
+ * other, or other content in one panel.
  */
 export type Section =
   | { title: string; intro?: HtmlValue; charts: readonly Chart[] }

@@ -17,9 +17,9 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 import { CONNECTOR_OUTPUT_FIELDS } from './request-names.js';
 
 /**
- * Checks the result of a step. Its arrays must cover every entry of the plan, with as many tokens
- * as `counts` adds up to, and no more than each entry can produce. Arrays may be longer than
- * needed. A result that was checked is not checked again: the engine checks an answer itself,
+ * Checks the result of a step. Its arrays must cover every entry of the plan. They must have as
+ * many tokens as `counts` adds up to, and no more than each entry can produce. Arrays may be longer
+ * than needed. A result that was checked is not checked again: the engine checks an answer itself,
  * because wrong rows fail alone there.
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
@@ -121,8 +121,8 @@ export function checkRows(name: string, { length }: { length: number }, n: numbe
 }
 
 /**
- * Judges `n` rows: each count from 0 to `most[i]`, and as many token ids as the counts add up to, each from 0 to
- * 2^31 - 2. Notes the sum of the counts.
+ * Judges `n` rows. Each count must be from 0 to `most[i]`. There must be as many token ids as the
+ * counts add up to, each from 0 to 2^31 - 2. Notes the sum of the counts.
  * @returns `short`: some row has no token though one is due
  */
 export function judgeRows(parsed: ParsedResult, n: number, most: Uint8Array): 'good' | 'short' | 'wrong' {

@@ -294,10 +294,10 @@ export interface BlockReuse {
    */
   readonly released: readonly number[];
   /**
-   * With protection `fence`, and with `own` if there are KV cache groups: the blocks that this
-   * step, or a load that its plan begins, takes from the pool. All groups share one list. They may
-   * be blocks of a request that has ended, or that a running request dropped
-   * (`Plan.droppedBlocks`). Empty otherwise.
+   * The blocks that this step, or a load that its plan begins, takes from the pool. They are given
+   * with protection `fence`, and with `own` if there are KV cache groups; otherwise the list is
+   * empty. All groups share one list. They may be blocks of a request that has ended, or that a
+   * running request dropped (`Plan.droppedBlocks`).
    */
   readonly taken: Int32Array;
 }

@@ -154,9 +154,8 @@ export interface KvView {
    * request's end its blocks stay until every use is over. A worker reports to the scheduler side
    * by its metadata that its part is over.
    * @param kind `store` or `lease`
-   * @param owner names the use among those of its kind, for instance a job; not `child C rank R`,
-   * which names the uses that
-   * `requestFinished` began
+   * @param owner names the use among those of its kind, for instance a job. `child C rank R` is
+   * taken: it names the uses that `requestFinished` began
    * @returns false, and an anomaly is counted, if the handle is stale or the use is registered
    * already
    * @throws ERR_BLOCKSTEP_BAD_ARG

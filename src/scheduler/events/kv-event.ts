@@ -15,8 +15,8 @@ export type TierMedium = 'CPU' | 'STORAGE';
 
 /**
  * How much of the preceding tokens a token needs, in the layers of a KV cache group. `full`, `mla`
- * (multi-head latent attention) and `sink` (attention with sink tokens): all; `sliding`: the last
- * ones; `chunked`: those of its chunk; `mamba` (and other linear attention): one state.
+ * (multi-head latent attention) and `sink` (attention with sink tokens): all tokens. `sliding`: the
+ * last tokens. `chunked`: the tokens of its chunk. `mamba` (and other linear attention): one state.
  */
 export type KvGroupType = 'full' | 'mla' | 'sink' | 'sliding' | 'chunked' | 'mamba';
 

@@ -7,8 +7,8 @@ import { BlockState } from './block-state.js';
 
 /**
  * Writes the `BlockState` of every block, by its id. A shared block has the gravest of its states:
- * a quarantined block stays quarantined, whoever else uses it. The cost grows with the blocks of
- * the pool, and not with the requests, except for those whose blocks transfers use.
+ * a quarantined block stays quarantined, even if something else uses it. The cost grows with the
+ * blocks of the pool, and not with the requests, except for those whose blocks transfers use.
  * @param states one byte for each block of the pool
  */
 export function readBlockStates(s: SchedulerState, states: Uint8Array): void {

@@ -16,16 +16,20 @@ const LISTS = {
 };
 
 /**
- * A look into a scheduler: its requests by their containers, and the blocks that they hold. A list is
- * made when it is read for the first time, and then kept. The methods read at each call. Strings are
- * external ids. For people, pages and tests: nothing here changes a decision.
+ * A view of a scheduler: its requests, listed by state, and the blocks that they hold. A list is
+ * made when it is read for the first time, and then kept. The methods read the scheduler at each
+ * call. Strings are external ids. The view is for people, pages and tests, and changes no decision.
  */
 export class Inspection {
-  /** Requests that have a place in steps, in the order of their admission. */
+  /** The ids of requests that are part of steps, in the order of their admission. */
   declare readonly running: string[];
-  /** In admission order. */
+  /** The ids of waiting requests, in admission order. */
   declare readonly waiting: string[];
-  /** In admission order, including requests that are set apart. */
+  /**
+   * The ids of requests that wait for an event other than a place, or that a step passed over, in
+   * admission order. Idle sessions, loading requests and requests that their connector will wake
+   * are included.
+   */
   declare readonly skipped: string[];
   /** All unfinished requests, in the order in which they were added. */
   declare readonly requests: Request[];
@@ -38,7 +42,7 @@ export class Inspection {
 
   /** @internal @param checkUsable throws where native code cannot be asked */
   constructor(s: SchedulerState, checkUsable: () => void) {
-    // A list has all requests, of which there may be very many, and most questions need none.
+    // A list has all requests, which may be very many, and most callers need no list.
     for (const [name, list] of Object.entries(LISTS)) {
       let made: unknown[] | undefined;
       Object.defineProperty(this, name, { enumerable: true, get: () => (made ??= list(s)) });
@@ -48,8 +52,8 @@ export class Inspection {
   }
 
   /**
-   * The finished request with this id whose blocks something still uses. Of several the one that finished last; a
-   * quarantined one only if there is no other.
+   * The finished request with this id whose blocks something still uses. If there are several, the
+   * request that finished last. A quarantined request is returned only if there is no other.
    */
   findFinished(id: string): Request | undefined {
     let found: Request | undefined;
@@ -59,7 +63,8 @@ export class Inspection {
   }
 
   /**
-   * What a request holds in each KV cache group. What it kept for a transfer when it lost its rows is not counted.
+   * The blocks that a request holds, counted for each KV cache group. Blocks that it only keeps for
+   * a transfer, after it lost its rows, are not counted.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   holdingsOf(request: Request): GroupHolding[] {
@@ -68,7 +73,8 @@ export class Inspection {
   }
 
   /**
-   * The ids of the blocks that a request holds, in a new array; those included that it kept for a transfer.
+   * The ids of the blocks that a request holds, in a new array. The blocks that it keeps for a
+   * transfer are included.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blocksOf(request: Request): Int32Array {
@@ -77,7 +83,8 @@ export class Inspection {
   }
 
   /**
-   * The requests that hold a block, finished ones included. Looks at every request that may hold one.
+   * The requests that hold a block, finished requests included. The cost grows with the number of
+   * requests.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   holdersOf(block: number): Request[] {
@@ -86,8 +93,9 @@ export class Inspection {
   }
 
   /**
-   * The state of every block as one byte, by the id of the block, in a new array: 0 free, 1 free and still found by its
-   * hash, 2 held by a request, 3 used by a transfer, 4 quarantined, 5 never given out. The cost grows with the pool.
+   * The state of every block as one byte, by the id of the block, in a new array. 0: free. 1: free
+   * and still found by its hash. 2: held by a request. 3: used by a transfer. 4: quarantined. 5:
+   * never given out. The cost grows with the pool.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blockStates(): Uint8Array {
@@ -98,8 +106,9 @@ export class Inspection {
   }
 
   /**
-   * The KV cache group of every block, by its id: the one whose row holds it, or for which it carries a hash; 255 = none.
-   * Null without `kvGroups`. The cost grows with the pool, and with the rows of all requests.
+   * The KV cache group of every block, by its id. The group's row holds the block, or the block
+   * carries a hash for it; 255 = none. Null without `kvGroups`. The cost grows with the pool, and
+   * with the rows of all requests.
    * @throws ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_INVARIANT
    */
   blockGroups(): Uint8Array | null {

@@ -95,8 +95,9 @@ export function stopSending(s: SchedulerState, request: Request): void {
 }
 
 /**
- * Restarts the deadline of a transfer whose peer is alive: the load deadline of an unfinished request that is loading,
- * or the reclaim deadline of a finished request. A quarantined request goes back to `draining`.
+ * Restarts the deadline of a transfer whose peer is alive. That is the load deadline of an
+ * unfinished request that is loading, or the reclaim deadline of a finished request. A quarantined
+ * request goes back to `draining`.
  */
 export function renewDeadline(s: SchedulerState, request: Request): void {
   const { load, reclaim } = s.config.deadlines;

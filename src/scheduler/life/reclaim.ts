@@ -42,7 +42,7 @@ export function reclaimSession(s: SchedulerState, needy: Request, lacksRow = fal
 
 /**
  * Reclaims the blocks of one request whose load is done and that was not admitted yet: the last
- * such request in line. This happens only if otherwise no request could ever continue: nothing runs
+ * such request in line. This happens only if otherwise no request could ever continue. Nothing runs
  * and the first in line does not fit, or the only running request cannot grow. The prefix of the
  * request that lost its blocks is looked up again.
  * @param needy the request that needs blocks; its own are never taken

@@ -60,7 +60,7 @@ export function leftSince(s: SchedulerState, oldest: Plan): Request[] {
 
 /**
  * Whether a request that may have shared a bad block has freed it meanwhile, as far as is known.
- * Only requests admitted in this step or later may have shared one: a request admitted before
+ * Only requests admitted in this step or later may have shared one. A request admitted before
  * already had its blocks when the bad ones were published. Blocks that such a request computed on
  * top of bad ones can still be found in the prefix cache, and are wrong.
  * @param failed requests whose own entries failed, which are not considered
@@ -71,7 +71,7 @@ export function someSharerLeft(s: SchedulerState, plan: Plan, failed: ReadonlySe
 
 /**
  * Marks the entries of a request, in the plan being updated and in those in flight, as computed
- * from bad KV: a connector must not store their KV. Entries of requests that have ended are marked
+ * from bad KV. A connector must not store their KV. Entries of requests that have ended are marked
  * too, because their KV is never computed again.
  */
 export function spoilEntries(s: SchedulerState, plan: Plan, request: Request): void {
@@ -139,7 +139,7 @@ export function withBuilt(
 }
 
 /**
- * Tokens of a request that this plan and the plans in flight after it did not have to compute: they
+ * Tokens of a request that this plan and the plans in flight after it did not have to compute. They
  * were computed before, found or loaded.
  */
 function computedBefore(s: SchedulerState, plan: Plan | null, request: Request): number {
@@ -153,7 +153,7 @@ function computedBefore(s: SchedulerState, plan: Plan | null, request: Request):
 
 /**
  * Preempts the running requests that have a bad block, last admitted first as in vLLM's forced
- * reset, and takes the blocks of waiting requests that have one.
+ * reset. Waiting requests that have a bad block lose their blocks.
  * @param firstBadToken first token with KV in a bad block of a request; -1 = none is bad
  */
 function recompute(s: SchedulerState, plan: Plan | null, firstBadToken: (request: Request) => number): void {

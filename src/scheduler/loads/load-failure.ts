@@ -109,7 +109,7 @@ function applyFailed(
 /**
  * Applies the report that a load did not fill one block: finds the loads of the child that were to
  * fill it. A synchronous load is noted in the plan that reads the block, and the update of that
- * plan draws the consequences. The report is only counted, as an anomaly, in three cases: no load
+ * plan draws the consequences. In three cases the report is only counted, as an anomaly. No load
  * fills the block, another child loads it, or it has a new owner by now.
  * @param found collects the block if others can find it although it is being loaded
  */
@@ -160,9 +160,9 @@ function applyInvalid(
 }
 
 /**
- * Whether the prefix cache has a block that an asynchronous load fills. Only without the deviation
- * `limitLoadRetries`: a prompt of one token that fills a block is loaded again after its block was
- * published, over KV that others may read by then.
+ * Whether the prefix cache has a block that an asynchronous load fills. This happens only without
+ * the deviation `limitLoadRetries`. A prompt of one token that fills a block is loaded again after
+ * its block was published. The load goes over KV that others may read by then.
  */
 function wasFound(s: SchedulerState, { numTokens }: Request, block: number): boolean {
   if (s.config.deviations.limitLoadRetries || numTokens > 1) return false;

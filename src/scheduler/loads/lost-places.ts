@@ -127,8 +127,8 @@ export function firstTokenIn(s: SchedulerState, request: Request, ids: ReadonlyS
  * Finds the KV among a request's first `numTokens` tokens that the loads of a plan failed to bring,
  * and adds it to `marked`.
  * @param marked missing KV that an earlier request has to compute
- * @returns `isOwn`: its own load was to bring the first missing KV; `firstToken`: first token with
- * missing KV; `firstOwn`: the same for unmarked KV, -1 if all was marked. Null if nothing is
+ * @returns `isOwn`: its own load was to bring the first missing KV. `firstToken`: first token with
+ * missing KV. `firstOwn`: the same for unmarked KV, -1 if all was marked. Null if nothing is
  * missing
  */
 export function findMissing(

@@ -13,13 +13,14 @@ export interface Deviations {
    */
   evictUnscheduled: boolean;
   /**
-   * A failed step, or a failed row of a step, evicts the hashes that it published, and requests
-   * that already share those blocks are computed again. vLLM does not handle a failed step.
+   * A failed step, or a failed row of a step, evicts the hashes that it published. Requests that
+   * already share those blocks are computed again. vLLM does not handle a failed step.
    */
   evictOnStepFailure: boolean;
   /**
-   * A request that can never be scheduled again ends with `length`: it needs more blocks than the pool has, more tokens than a step that may not
-   * divide them, or reached `maxModelLen` before `minTokens`. vLLM preempts and re-admits such a request for ever.
+   * A request that can never be scheduled again ends with `length`. It needs more blocks than the
+   * pool has, or more tokens than a step that may not divide them. Or it reached `maxModelLen`
+   * before `minTokens`. vLLM preempts and re-admits such a request for ever.
    */
   endOutgrown: boolean;
   /**
@@ -44,9 +45,9 @@ export interface Deviations {
    */
   chunkMaxTokens: boolean;
   /**
-   * Blocks and rows of sessions that wait for input are reclaimed when something else needs them:
-   * the longest idle session first, and before anything is preempted. Blocks of sessions that wait
-   * for admission are reclaimed when otherwise nothing could run, also for these sessions
+   * Blocks and rows of sessions that wait for input are reclaimed when something else needs them.
+   * The longest idle session comes first, and before anything is preempted. Blocks of sessions that
+   * wait for admission are reclaimed when otherwise nothing could run, also for these sessions
    * themselves. A forced reset of the prefix cache reclaims both. The tokens of these sessions are
    * computed again, as far as they are not cached. In vLLM idle sessions hold their blocks until
    * they are aborted, and several of them can block one another for ever.
@@ -84,8 +85,8 @@ export interface Deviations {
   finalTokenDelivery: boolean;
   /**
    * A connector receives the blocks that cover a finished request's computed tokens. vLLM also
-   * hands over later blocks, which were taken for drafts and hold nothing, so that producer and
-   * consumer disagree in the number of blocks (until #46694). Groups of states are handed over
+   * hands over later blocks, which were taken for drafts and hold nothing. Producer and consumer
+   * then disagree in the number of blocks (until #46694). Groups of states are handed over
    * completely: after an accepted draft the state is in a block for drafts.
    */
   clipHandOver: boolean;
@@ -132,8 +133,8 @@ export interface Deviations {
   /**
    * Every running request is considered in a step that preempts. In vLLM, with steps in flight, a
    * request is passed over if the steps in flight are sure to end it. If such a request becomes a
-   * victim in the same step, it shifts the list under the loop, and the request after the needy one
-   * gets no token (until #49206).
+   * victim in the same step, it shifts the list under the loop. The request after the needy one
+   * then gets no token (until #49206).
    */
   priorityCursor: boolean;
   /**
@@ -147,7 +148,7 @@ export interface Deviations {
    * before its preemption brings rejected drafts (`pipelineDepth` 3). vLLM takes back as many
    * tokens as were rejected. They are computed a second time, some of them into blocks that other
    * requests share. From a short chunk vLLM takes back more tokens than were computed, and the
-   * count falls below 0; with this deviation off the count falls to 0.
+   * count falls below 0. With this deviation off the count falls to 0.
    */
   keepRecomputed: boolean;
   /**
@@ -243,7 +244,7 @@ export interface Deviations {
    */
   handOverWindows: boolean;
   /**
-   * A match of a connector that covers all tokens of a request is refused if the last token needs
+   * A connector's match may cover all tokens of a request. It is refused if the last token needs
    * more before it than the next token does. The last token is computed again, and may need the
    * first block of a window, or the previous state. vLLM lets the token read KV that was never
    * loaded.
@@ -306,8 +307,8 @@ export const DEVIATIONS = Object.freeze(Object.keys(ALL_ON)) as readonly (keyof 
 /**
  * The deviations of a scheduler.
  * @param given the option: all on, all off, or the names of those that are off
- * @param mended those that stay on even if all are off, because the chosen version of vLLM has them
- * too
+ * @param mended the deviations that stay on even if all are off, because the chosen version of vLLM
+ * has them too
  * @throws ERR_BLOCKSTEP_BAD_ARG with the unknown name and all that are known
  */
 export function parseDeviations(given: unknown, mended: readonly (keyof Deviations)[]): Readonly<Deviations> {

@@ -50,7 +50,7 @@ export function checkTogether(groups: readonly Group[], alignment: number, conte
 
 /**
  * Refuses drafts whose rejection leaves no state to continue from. A plan counts drafts in flight
- * as accepted, and a place that it drops for this reason may hold the state after the last accepted
+ * as accepted. A place that it drops for this reason may hold the state after the last accepted
  * token.
  */
 function checkDraftStates(

@@ -12,8 +12,8 @@ export interface KvLayer {
   /** How much of the preceding tokens a token needs. */
   readonly type: KvGroupType;
   /**
-   * Bytes of the KV of one token in this layer, on one rank: 2 x heads x head size x bytes of an
-   * element; for `mla` the latent vector. For `mamba`: bytes of one state.
+   * Bytes of the KV of one token in this layer, on one rank. They are 2 x heads x head size x bytes
+   * of an element, for `mla` the latent vector. For `mamba`: bytes of one state.
    */
   readonly bytes: number;
   /** Of `sliding`: tokens that a token attends to, itself included. */

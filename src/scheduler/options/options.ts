@@ -17,8 +17,9 @@ export interface SchedulerOptions extends PlacementOptions {
   /** Tokens per block. Default 16. */
   blockSize?: number;
   /**
-   * KV cache groups, in the order of their block lists: for models whose layers are not all alike, such as those with sliding windows or
-   * linear attention. Default: one group of full attention.
+   * KV cache groups, in the order of their block lists. They are for models whose layers are not
+   * all alike, such as models with sliding windows or linear attention. Default: one group of full
+   * attention.
    */
   kvGroups?: readonly KvGroupOptions[] | null;
   /**
@@ -66,9 +67,9 @@ export interface SchedulerOptions extends PlacementOptions {
    */
   maxLoras?: number;
   /**
-   * Rows of the KV slot table, which is the number of requests that can hold blocks at once:
-   * running ones, idle sessions, and finished ones whose blocks are still used. Default 2 x
-   * maxNumSeqs, at most 4,096.
+   * Rows of the KV slot table, which is the number of requests that can hold blocks at once. These
+   * are running requests, idle sessions, and finished requests whose blocks are still used. Default
+   * 2 x maxNumSeqs, at most 4,096.
    */
   numRows?: number;
   /** Key of the block hash, 128 bits. Default: random. Replicas that share a cache need the same key. */
@@ -272,10 +273,9 @@ export function numUnsettledTokens(
 }
 
 /**
- * Tokens of the longest text that a step can compute from its first token on, if no step may
- * compute a part of it; Infinity otherwise. `draftSlots` take a part of the token budget. If states
- * are kept at the ends of blocks, a step computes no part of a block that the budget alone would
- * hold.
+ * Tokens of the longest text that a step can compute from its first token on. It is Infinity unless
+ * a step must compute a text whole. `draftSlots` take a part of the token budget. If states are
+ * kept at the ends of blocks, a step computes no part of a block that the budget alone would hold.
  */
 export function wholeStepTokens(config: RuledConfig): number {
   const { maxNumBatchedTokens, draftSlots, enableChunkedPrefill, longPrefillTokenThreshold } = config;

@@ -29,9 +29,9 @@ export interface SingleRules {
    */
   loadReservation: boolean;
   /**
-   * Whether a request that is admitted with a single token to compute gets a row of padding drafts,
-   * in a step whose other requests all decode (vLLM #45237). Every request of the step then has the
-   * same number of tokens, as a captured graph requires. Default false.
+   * Whether a request that is admitted with a single token to compute gets a row of padding drafts.
+   * It does so in a step whose other requests all decode (vLLM #45237). Every request of the step
+   * then has the same number of tokens, as a captured graph requires. Default false.
    */
   padDecode: boolean;
   /**
@@ -53,8 +53,9 @@ export interface SingleRules {
    */
   preemptedOutputs: 'deliver' | 'await' | 'discard';
   /**
-   * Which requests `Plan.preempted` lists: those that the plan's step preempted, or also those that
-   * a forced reset has preempted since the last step (`sinceLast`, vLLM #46974). Default `step`.
+   * Which requests `Plan.preempted` lists. `step` (default): the requests that the plan's step
+   * preempted. `sinceLast`: also those that a forced reset has preempted since the last step (vLLM
+   * #46974).
    */
   preemptedIds: 'step' | 'sinceLast';
   /**
@@ -72,8 +73,8 @@ export interface SingleRules {
   /**
    * Which blocks of windows, and which states, enter the prefix cache. `all`: each full one, unless
    * no hit can end after it. `reachable`: each that a hit can use. A number, a multiple of all
-   * block sizes: those for hits that end at its multiples, at the end of a prompt, and where a
-   * prompt diverges from an earlier one; 0: only at the latter two. Default `all`.
+   * block sizes: those for hits that end at its multiples. Hits at the end of a prompt, and where a
+   * prompt diverges from an earlier one, are included; 0: only these. Default `all`.
    */
   retention: 'all' | 'reachable' | number;
   /**

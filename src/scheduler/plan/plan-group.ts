@@ -9,8 +9,8 @@ export interface PlanGroup {
   readonly numBlocks: Int32Array;
   /**
    * How many of them are new in this step: the last ones. For an admitted entry, all are. In a
-   * group of states (Mamba `align`) a new place may be empty, or have a block that the row held
-   * before at an earlier place.
+   * group of states (Mamba `align`) a new place may be empty. It may also have a block that the row
+   * held before at an earlier place.
    */
   readonly numNewBlocks: Int32Array;
   /** For an admitted entry: its leading places that were not taken from the pool in this step. */

@@ -22,10 +22,10 @@ export const NEVER = -2;
 const NO_BLOCKS = new Int32Array(0);
 
 /**
- * The work of one step (vLLM's SchedulerOutput), as flat arrays in batch order: the requests that
- * were running, in their order, then those that were admitted. Entry i of every array belongs to
- * `requests[i]`, for i < `numRequests`. The object is reused: its content is valid from its
- * `schedule()` until the `schedule()` after its `update()`.
+ * The work of one step (vLLM's SchedulerOutput), as flat arrays in batch order. The requests that
+ * were running come first, in their order, then the admitted requests. Entry i of every array
+ * belongs to `requests[i]`, for i < `numRequests`. The object is reused: its content is valid from
+ * its `schedule()` until the `schedule()` after its `update()`.
  */
 export class Plan {
   /** Number of the step, from 0. */
@@ -234,7 +234,7 @@ export class Plan {
   /**
    * The entries whose tokens a grammar constrains now, ascending: those that sample and whose
    * request is unfinished (vLLM get_grammar_bitmask). Each entry has 1 + numDraftTokens rows of a
-   * bitmask, in order: row k has the tokens that the grammar allows after the first k drafts. With
+   * bitmask, in order. Row k has the tokens that the grammar allows after the first k drafts. With
    * `skipEndedBitmasks` off, as in vLLM, requests that ended while their blocks are still sent are
    * included. Allocates.
    */
@@ -251,11 +251,11 @@ export class Plan {
 
   /**
    * Handles of the requests whose KV of this step must not be stored. Valid from the plan's update
-   * on. There are five causes: the request's entry failed, alone or with its step; its output was
-   * dropped; it ended with `error`, because an earlier step or a load failed; it read KV that a
-   * failed entry or load left wrong; or its blocks may belong to others by now. The last happens
-   * with protection `fence` if it ended before the update, and with `own` if its blocks were kept
-   * for ranks that have all reported since. Allocates.
+   * on. There are five causes. The request's entry failed, alone or with its step. Its output was
+   * dropped. It ended with `error`, because an earlier step or a load failed. It read KV that a
+   * failed entry or load left wrong. Its blocks may belong to others by now. With protection
+   * `fence` this happens if it ended before the update. With `own` it happens if its blocks were
+   * kept for ranks that have all reported since. Allocates.
    */
   failedHandles(): number[] {
     const handles: number[] = [];
@@ -319,8 +319,8 @@ export class Plan {
 
   /**
    * @internal Appends an entry; the caller fills in its drafts and blocks. From now on the
-   * scheduled tokens count as computed, although they are not yet (vLLM `_update_after_schedule`),
-   * so that the next step may be planned while this one runs.
+   * scheduled tokens count as computed, although they are not computed yet (vLLM
+   * `_update_after_schedule`). So the next step may be planned while this one runs.
    */
   push(request: Request, numScheduled: number, kind: EntryKind): number {
     const i = this.numRequests++;

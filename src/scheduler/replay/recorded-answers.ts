@@ -54,9 +54,9 @@ export function* recordedCalls(records: Iterable<LogRecord>): Generator<Recorded
 
 /**
  * The recorded answers of grammars and of the connector, given in the order in which they are asked
- * for; and the recorded actions of the connector (pins, uses of blocks, requests woken), repeated
- * at their places between the answers. A mismatch is thrown only by `end`, because an exception
- * inside a callback would merely end its request.
+ * for. The recorded actions of the connector (pins, uses of blocks, requests woken) are repeated at
+ * their places between the answers. A mismatch is thrown only by `end`, because an exception inside
+ * a callback would merely end its request.
  */
 export class RecordedAnswers {
   /** The pins of the replaying scheduler, to which recorded pins are applied. */

@@ -33,7 +33,7 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
       // It is refused here, because the scheduler would treat it as the answer of a connector that
-      // failed, and no further question would show the mismatch.
+      // failed. No further question would then show the mismatch.
       const unknown = finished.children.find((child) => child >= reporters.length);
       if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
       return finished;

@@ -19,7 +19,7 @@ export interface GrammarLog {
 
 /**
  * The only place that calls grammars. An exception of a grammar, or an invalid answer, is counted
- * as an anomaly and becomes `NO_ANSWER`, so it costs at most the grammar's own request. Every
+ * as an anomaly and becomes `NO_ANSWER`. So it costs at most the grammar's own request. Every
  * answer is written to the log, except that a grammar is not ready yet.
  */
 export class AskedGrammars {

@@ -48,8 +48,8 @@ export const GrammarQuestion = {
 export type GrammarQuestion = keyof typeof GrammarQuestion;
 
 /**
- * An answer of a grammar as recorded in a log: 0 or 1 for a boolean, a number of tokens, or -1 if
- * there was no valid answer.
+ * An answer of a grammar as recorded in a log. It is 0 or 1 for a boolean, a number of tokens, or
+ * -1 if there was no valid answer.
  */
 export interface GrammarAnswer {
   /** Handle of the request that the grammar constrains. */

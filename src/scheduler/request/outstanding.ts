@@ -3,7 +3,7 @@
  * has finished and no use is left. They are never freed because one of several uses ended (vLLM
  * #46240), and the status of the request never decides it.
  *
- * Each use has a name, its kind and owner, and uses are never merely counted: a second report of
+ * Each use has a name, its kind and owner, and uses are never merely counted. A second report of
  * the same use finds nothing to end.
  */
 export class Outstanding {

@@ -42,9 +42,10 @@ export interface RequestInput extends StopConditions {
   /** Constrains the generated tokens. The request waits until the grammar is ready. */
   grammar?: Grammar;
   /**
-   * Milliseconds of the scheduler's clock that the request may take from `add` to its end; for a session, from each
-   * chunk to the end of its answer. More than 0 and at most ten years. A request that takes longer ends with `error`,
-   * when the next step is scheduled. Default Infinity: no limit.
+   * Milliseconds of the scheduler's clock that the request may take from `add` to its end. For a
+   * session, they run from each chunk to the end of its answer. More than 0 and at most ten years.
+   * A request that takes longer ends with `error`, when the next step is scheduled. Default
+   * Infinity: no limit.
    */
   timeoutMs?: number;
   /**

@@ -34,9 +34,9 @@ export interface Chunk {
 }
 
 /**
- * The streaming input of one request (vLLM's resumable requests): the chunks that came while the request was busy, in
- * order, and whether the end of the input was announced. A session holds no reference to its request, so a late chunk
- * cannot bring the request back.
+ * The streaming input of one request (vLLM's resumable requests). It has the chunks that came while
+ * the request was busy, in order, and whether the end of the input was announced. A session holds
+ * no reference to its request, so a late chunk cannot bring the request back.
  */
 export class Session {
   readonly #queue: Chunk[] = [];

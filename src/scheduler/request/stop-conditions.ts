@@ -63,10 +63,11 @@ export function setStops(request: StopFields, stops: ParsedStops, limits: Reques
 }
 
 /**
- * Whether the token that was just appended ends the request, in vLLM's order: nothing before `minTokens`, then end of
- * text, then stop tokens, then length (`vllm.v1.core.sched.utils.check_stop`). A request that fills the model before
- * `minTokens` ends with `length`, never with `stop`; vLLM lets it run on with nothing left to compute. Sets
- * `stopReason`, and the time of the first token.
+ * Whether the token that was just appended ends the request. The order is vLLM's
+ * (`vllm.v1.core.sched.utils.check_stop`): nothing before `minTokens`, then end of text, then stop
+ * tokens, then length. A request that fills the model before `minTokens` ends with `length`, never
+ * with `stop`; vLLM lets it run on with nothing left to compute. Sets `stopReason`, and the time of
+ * the first token.
  * @param now the time, in milliseconds of the scheduler's clock
  * @returns the finish code; 0 while the request goes on
  */

@@ -65,9 +65,10 @@ function queueReason({ status, asksLater, waitsForAdapter }: WaitFields): WaitRe
  */
 export interface Deadlines {
   /**
-   * For a place in a step: from when the request was added, was preempted, or its session's turn came, until it is
-   * scheduled, whatever else it waits for meanwhile. Default 0 (for ever), as in vLLM: the client knows how long a
-   * queue may be, and can limit a single request too (`RequestInput.timeoutMs`).
+   * For a place in a step, until the request is scheduled, whatever else it waits for meanwhile. It
+   * begins when the request was added, was preempted, or its session's turn came. Default 0 (for
+   * ever), as in vLLM: the client knows how long a queue may be, and can limit a single request too
+   * (`RequestInput.timeoutMs`).
    */
   queue: number;
   /** For the next chunk of a session. Default 600,000. */
@@ -75,9 +76,9 @@ export interface Deadlines {
   /** For the request's grammar to be ready. Default 60,000. */
   grammar: number;
   /**
-   * For KV that a connector loads. A connector that cannot say yet what it can load has as long again for that;
-   * time in which no step looks at the request does not count.
-   * Default 120,000. The blocks of a load that took too long stay until the load has been reported.
+   * For KV that a connector loads. A connector that cannot say yet what it can load has as long
+   * again for that. Time in which no step looks at the request does not count. Default 120,000. The
+   * blocks of a load that took too long stay until the load has been reported.
    */
   load: number;
   /**

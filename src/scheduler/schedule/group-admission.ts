@@ -78,8 +78,8 @@ export function noteGroups({ core: { control } }: SchedulerState, plan: Plan, at
 
 /**
  * Tokens that a request computes in a step that must end at the end of a block, so that a state can
- * be kept (vLLM
- * `_mamba_block_aligned_split`, as of May 2026 without the deviation `wholeStates`).
+ * be kept. This is vLLM's `_mamba_block_aligned_split`, as of May 2026 without the deviation
+ * `wholeStates`.
  * @param known tokens that the request has, with those that steps in flight bring. At `pipelineDepth` 3 steps from before a preemption
  * may bring some too, so that a resumed request has several to compute.
  * @param computed tokens that are computed before the step
@@ -111,9 +111,9 @@ export function alignedTokens(
 
 /**
  * The end of a step if every block must have its state: a step that stays in the prompt ends with a
- * block. It stops at the first of these places that it would pass: the end of the block that it
- * begins in; the last block end that can be found; the last block end before the prompt diverges
- * from an earlier one.
+ * block. It stops at the first of three places that it would pass. They are the end of the block
+ * that it begins in, and the last block end that can be found. The third is the last block end
+ * before a divergence from an earlier prompt.
  * @param from tokens that are computed before the step
  * @param until where it could end
  * @param lastFound the last end of a block that can be found

@@ -90,9 +90,9 @@ export function tokensLeft({ config }: SchedulerState, plan: Plan, tokenBudget: 
 }
 
 /**
- * Ends with `length` a request that has outgrown the pool or the model, as soon as no step in
- * flight can still produce tokens for it; with `error` if a borrowing adapter has failed it in this
- * very plan. Its terminal row is published with the next update.
+ * Ends a request that has outgrown the pool or the model, as soon as no step in flight can still
+ * produce tokens for it. The reason is `length`, or `error` if a borrowing adapter has failed the
+ * request in this very plan. Its terminal row is published with the next update.
  * @returns whether it ended now
  */
 export function endOutgrown(s: SchedulerState, request: Request): boolean {

@@ -24,12 +24,13 @@ export const ITSELF = -1;
 export const NOBODY = -2;
 
 /**
- * The first half of vLLM's `schedule()`: gives every running request its next tokens, in order of admission, and
- * preempts when the pool has no free blocks.
+ * The first half of vLLM's `schedule()`: every running request gets its next tokens, in order of
+ * admission. Preempts when the pool has no free blocks.
  *
  * Requests are planned in runs: one native call takes the blocks for a whole run, and stops at the first entry that
- * gets none. So a decode step of any size costs one call. Planning one by one would give the same plan, because an
- * entry depends on earlier entries only through the token budget, which is known without taking blocks.
+ * gets none. So a decode step of any size costs one call. Planning one by one would give the same
+ * plan. An entry depends on earlier entries only through the token budget, which is known without
+ * taking blocks.
  * @param tokenBudget limit of `plan.totalTokens`
  */
 export function runningPass(s: SchedulerState, plan: Plan, tokenBudget: number): void {

@@ -213,8 +213,8 @@ function giveUpEmpty({ plans, config }: SchedulerState): void {
 }
 
 /**
- * A plan object to be reused: one that waits for no update, and is not the plan scheduled last, which its caller may
- * still read.
+ * A plan object to be reused. It waits for no update, and is not the plan scheduled last, which its
+ * caller may still read.
  */
 function freePlan(s: SchedulerState): Plan {
   return s.plans.find((plan) => !plan.awaitsUpdate && plan.step !== s.step - 1) as Plan;

@@ -53,8 +53,8 @@ export function waitingPass(s: SchedulerState, plan: Plan, tokenBudget: number):
 
 /**
  * Whether the connector is asked what it can load for a request. It is not asked while an earlier load of the request
- * is under way. With the deviation `limitLoadRetries` it is not asked either after three failed loads, or for a request
- * of a single token, which would be loaded again for ever.
+ * is under way. With the deviation `limitLoadRetries` it is not asked after three failed loads
+ * either. Nor is it asked for a request of a single token, which would be loaded again for ever.
  */
 export function asksConnector({ connector, config }: SchedulerState, request: Request): boolean {
   // Reports could not distinguish two simultaneous loads of one request.

@@ -27,8 +27,8 @@ export class StepAdapters {
    * the drafts were rejected. Then more adapters run than `max_loras`, and vLLM fails its own
    * assertion (deviation `countIdleAdapters`).
    *
-   * A running request that a borrowing adapter took out for this step will run in a later step,
-   * together with the requests that are admitted now.
+   * A borrowing adapter may take a running request out for this step. That request runs in a later
+   * step, together with the requests that are admitted now.
    * @param queues the running and the lent requests
    */
   fits(plan: Plan, request: Request, { running, lent }: Pick<Queues, 'running' | 'lent'>): boolean {

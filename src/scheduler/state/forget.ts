@@ -4,7 +4,7 @@ import type { SchedulerState } from './scheduler-state.js';
 
 /**
  * Removes the hashes from the blocks of a request's rows with KV of the tokens from `firstToken`
- * on, so that the prefix cache no longer finds them.
+ * on. The prefix cache no longer finds these blocks.
  */
 export function forgetRow(s: SchedulerState, slot: number, firstToken: number): void {
   const { kvGroups, blockSize, reportBlocks } = s.config;

@@ -8,7 +8,7 @@ import type { SchedulerState } from './scheduler-state.js';
 
 /**
  * The founding guards of this project: get and skip, realign, sweep, purge. The scheduler's own
- * code gives them nothing to find. They exist for foreign events and adapters, which finish a
+ * code gives them nothing to find. They exist for external events and adapters, which finish a
  * request twice, restamp its status, or name a request that is long gone. A guard counts its
  * findings, so that it does not turn a crash into a silent leak (vllm-omni #3774).
  */
@@ -135,11 +135,10 @@ export function sweepRunning(s: SchedulerState): number {
 }
 
 /**
- * Purge: keeps the live requests of a parked queue, in order, and then calls `onPurged` once for
- * each of the others;
- * `onPurged` may park and throw. Must be run both when parked requests are processed and when they
- * are restored, because a request can be finished in between. The map of live requests is a
- * required argument, so that no caller can omit it.
+ * Purge: keeps the live requests of a parked queue, in order. Then it calls `onPurged`, which may
+ * park and throw, once for each of the others. It must be run both when parked requests are
+ * processed and when they are restored, because a request can be finished in between. The map of
+ * live requests is a required argument, so that no caller can omit it.
  * @returns the number of purged requests
  * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `onPurged` throws
  */

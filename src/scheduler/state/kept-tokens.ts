@@ -3,9 +3,9 @@ import type { Request } from '../request/request.js';
 import type { SchedulerState } from './scheduler-state.js';
 
 /**
- * Copies a request's tokens into the plans that contain the request and are still to be executed,
- * because their executor may read the tokens of every entry. Must be called before a request loses
- * its tokens, by its end or by another chunk of its session. Other plans get no copy.
+ * Copies a request's tokens into the plans that contain the request and are still to be executed.
+ * Their executor may read the tokens of every entry. Must be called before a request loses its
+ * tokens, by its end or by another chunk of its session. Other plans get no copy.
  */
 export function keepTokens(s: SchedulerState, request: Request): void {
   for (const plan of s.inFlight) {

@@ -22,16 +22,19 @@ interface Calls {
   askConnector(plan: Plan): void;
 }
 
-/** Whether the options allow repeated steps: a plain step names its blocks to a connector alone. */
+/**
+ * Whether the options allow repeated steps. A repeated step names its blocks to a connector only,
+ * not to a mirror or to a client of `reportBlocks`.
+ */
 export function mayRepeat({ config, core }: SchedulerState): boolean {
   return core.backend.name === 'host' && !config.reportBlocks;
 }
 
 /**
- * Repeats steps while the only event is that every running request gets its next token. The plan is
- * then the last one, one token further, and only the tokens of an update are new. Any other call of
- * the scheduler ends this, and so does a step in which something has to be decided. The rules make
- * such a step.
+ * Repeats steps while every running request gets its next token and nothing else happens. The next
+ * plan is then the last plan, one token further, and only the tokens of an update are new. Any
+ * other call of the scheduler ends the series. So does a step that needs a decision: the rules make
+ * that step.
  */
 export class Repeat {
   readonly #calls: Calls;
@@ -40,8 +43,8 @@ export class Repeat {
   /** The maximum number of plans in flight. */
   readonly #depth: number;
   /**
-   * Names the present series of repeated steps, and the plans whose every field is right for it; 0
-   * = no series.
+   * The number of the present series of repeated steps; 0 = no series. A plan with this number in
+   * `repeats` has the right fields for the series.
    */
   #run = 0;
   #lastRun = 0;
@@ -87,20 +90,23 @@ export class Repeat {
     this.#plan = this.#s.plans[0];
   }
 
-  /** Another call is made: no step is repeated until `begin` allows it again. */
+  /**
+   * Called when another call of the scheduler is made. No step is repeated until `begin` allows it
+   * again.
+   */
   end(): void {
     this.#run = 0;
   }
 
   /**
-   * Checks, after the update of a plan by the rules, whether the next step may be a repeated one.
+   * Called after the rules have updated a plan. Checks whether the next step may be repeated.
    */
   begin(plan: Plan): void {
     const s = this.#s;
     const { size } = this.#steady;
     if (size === 0 || size !== s.queues.running.length || !this.#steady.isAllOf(plan)) return;
-    // A plan without entries may have come between. Then the next plan has to say that all tokens
-    // are needed again.
+    // A plan without entries may have come between two plans. Then the rules must make the next
+    // plan, which says that all tokens are needed again.
     if (!this.#steady.wasPlannedBefore(s.step)) return;
     if (size !== s.outputs.length || this.#hasNews() || this.#mayAdmit()) return;
     if (!s.inFlight.every((each) => this.#steady.isAllOf(each)) || !this.#findNextDue()) return;
@@ -109,7 +115,8 @@ export class Repeat {
   }
 
   /**
-   * The number of steps after a plan that are sure to be repeated.
+   * The number of steps after a plan that are sure to be repeated, if each request samples the same
+   * token again.
    * @param last the plan made last
    * @returns 0 if this plan was not repeated, or if a question or a report may be due between two
    * steps
@@ -128,8 +135,9 @@ export class Repeat {
   }
 
   /**
-   * Makes steps in one native call, as `plan` and `apply` make them, without the last `apply`. In all
-   * of them each request samples the same token as in the last step.
+   * Makes several steps in one native call. The result equals that of `plan` and `apply` by turns,
+   * without the last `apply`. In all these steps, each request samples the same token as in the
+   * last step.
    * @param steps at most `sureSteps`
    * @returns the last plan; null if the rules have to make the next step, with nothing changed
    */
@@ -147,7 +155,8 @@ export class Repeat {
     counters.generationTokens += earlier * size;
     this.#s.step += earlier;
     this.#s.numScheduledPlans += earlier;
-    // Moves each plan in flight that many steps later. Its blocks mattered only to its executor.
+    // Each plan in flight becomes a plan that many steps later. Its blocks mattered only to its
+    // executor.
     for (const each of inFlight) {
       each.step += earlier;
       if (each === plan) continue;
@@ -220,7 +229,7 @@ export class Repeat {
   }
 
   /**
-   * Checks the arrays of a result that are others than those of the last one, and keeps views of them.
+   * Checks the arrays of a result that are not those of the last result, and keeps views of them.
    * @param isParsed they were checked before, and are views already
    */
   #keepViews(tokens: Int32Array, counts: Int32Array, isParsed: boolean): void {
@@ -249,8 +258,8 @@ export class Repeat {
   }
 
   /**
-   * A plan object that waits for no update, and is not the plan made last, which its caller may
-   * still read.
+   * A plan object that waits for no update. It is not the plan made last, because the caller may
+   * still read that plan.
    */
   #freePlan(): Plan {
     const { plans, step } = this.#s;

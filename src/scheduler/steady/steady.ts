@@ -20,7 +20,7 @@ const STEPS_APART = 4;
 export const MOST_TICKS = 2 ** 29;
 
 /**
- * The running requests that decode in step: the first ones in `running`, each of which got one
+ * The running requests that decode in step, which are the first ones in `running`. Each got one
  * token in the last step and gets one in the next. Columns hold the values that the rules would
  * otherwise compute again for each of them, and their counts are relative to one clock. So the two
  * loops over requests in a step (`planRun`, `updatePass`) begin after them. README.md says when

@@ -40,10 +40,10 @@ export function setDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {
  * `update_draft_token_ids_in_output`). A -1 replaces a missing draft, and all drafts from the first
  * one that the grammar refuses.
  *
- * Unchanged are entries of finished requests, and entries without placeholders. Also unchanged is
- * an entry with placeholders but no given drafts, if its request was not in the previous step, so
- * that no step drafted for it. With the deviation `refuseUnseenDrafts` this last rule holds only
- * for requests without a grammar.
+ * Unchanged are entries of finished requests, and entries without placeholders. An entry with
+ * placeholders but no given drafts is also unchanged, if its request was not in the previous step.
+ * No step drafted for that request. With the deviation `refuseUnseenDrafts` this last rule holds
+ * only for requests without a grammar.
  * @param drafts flat, in plan order: `counts[i]` tokens of entry i
  */
 export function replaceDrafts(s: SchedulerState, plan: Plan, drafts: Drafts): void {

@@ -12,10 +12,11 @@ import type { SchedulerState } from '../state/scheduler-state.js';
 const NOBODY: ReadonlySet<Request> = new Set();
 
 /**
- * Ends with `error` the requests of the entries that failed, each with its row in the outputs. The blocks that the step
- * published for them were never written, so they lose their hashes; requests that share them already are preempted and
- * computed again. Outputs that later steps in flight bring for either are dropped. The prefix cache is cleaned only
- * with the deviation `evictOnStepFailure`.
+ * Ends with `error` the requests of the entries that failed, each with its row in the outputs. The
+ * blocks that the step published for them were never written, so they lose their hashes. Requests
+ * that share them already are preempted and computed again. Outputs that later steps in flight
+ * bring for either are dropped. The prefix cache is cleaned only with the deviation
+ * `evictOnStepFailure`.
  * @param failed whether the entry of this index failed
  * @returns the requests of the failed entries
  */

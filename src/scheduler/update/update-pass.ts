@@ -17,8 +17,9 @@ const APPEND = PendingOp.append << 24;
 /**
  * Appends the sampled tokens, stops requests and fills `s.outputs` (the token half of vLLM `update_from_output`).
  *
- * All tokens of the step are queued for the native core first, then the operations that depend on them: publications,
- * and the ends of requests in batch order. They cross into native code with the next schedule.
+ * All tokens of the step are queued for the native core first, then the operations that depend on
+ * them. These are publications, and the ends of requests in batch order. They cross into native
+ * code with the next schedule.
  */
 export function updatePass(s: SchedulerState, plan: Plan, result: ParsedResult): void {
   const { tokens, counts, numTokens } = result;
@@ -116,10 +117,9 @@ function preemptSentBack(s: SchedulerState, plan: Plan): void {
 }
 
 /**
- * Whether a request that was preempted while this step ran would stop with its tokens now but must
- * not, because it has to deliver its KV (`requiresKvDelivery`). It has no blocks, or only blocks
- * that a step in flight is still to write. Its tokens are forgotten, and generated again (vLLM
- * #50297).
+ * Whether a request would stop with its tokens now but must not. It was preempted while this step
+ * ran, and has to deliver its KV (`requiresKvDelivery`). It has no blocks, or only blocks that a
+ * step in flight is still to write. Its tokens are forgotten, and generated again (vLLM #50297).
  */
 function mustRecompute(
   s: SchedulerState,
@@ -208,8 +208,8 @@ function rejectDrafts(s: SchedulerState, plan: Plan, entry: number, numTokens: n
 /**
  * Corrects the computed tokens of a request that was preempted and admitted again since (only at
  * `pipelineDepth` 3). It did not compute these drafts. But a plan made after its new admission may
- * have scheduled tokens at the positions that the drafts would have filled; these count as not
- * computed. If no entry would then be left to sample from, the last token is computed again.
+ * have scheduled tokens at the positions that the drafts would have filled. These tokens count as
+ * not computed. If no entry would then be left to sample from, the last token is computed again.
  * @param numTokens tokens of this step
  */
 function rejectForeseen(request: Request, numTokens: number): void {

@@ -139,8 +139,8 @@ function beginUpdate(s: SchedulerState, plan: Plan, tokens: Int32Array, output: 
   }
   if (s.connector?.protection.includes('fence')) spoilEnded(plan);
   if (s.continued.length > 0) s.continued.length = 0;
-  // Room for rows of requests outside the plan that may end now: requests with a load or with a
-  // grammar that failed, or, if blocks were lost, any request.
+  // Room for rows of requests outside the plan that may end now. Their load or their grammar
+  // failed, or, if blocks were lost, they are any requests.
   const failing = s.withLoad.size + s.failedGrammars.size;
   const others = output === null || output.lostBlocks.length === 0 ? failing : s.requests.size;
   s.outputs.begin(tokens, plan.numRequests + s.unreported.length + others);
@@ -155,8 +155,8 @@ function leaveOut({ plans }: SchedulerState, { step }: Plan): void {
 }
 
 /**
- * Marks entries of requests that have ended as not to be stored: under the protection `fence` their blocks were freed,
- * and a later plan may have reused them.
+ * Marks entries of requests that have ended as not to be stored. Under the protection `fence` their
+ * blocks were freed, and a later plan may have reused them.
  */
 function spoilEnded({ requests, numRequests, spoiled }: Plan): void {
   for (let i = 0; i < numRequests; i++) if (requests[i].isFinished) spoiled[i] = 1;

@@ -63,7 +63,7 @@ export class ScriptedLane implements Lane {
     if (sources.length !== targets.length)
       throw new BlockstepError(
         'ERR_BLOCKSTEP_BAD_ARG',
-        `${sources.length} sources, ${targets.length} targets`,
+        `targets must name as many blocks as sources, ${sources.length}, got ${targets.length}`,
       );
     checkBlocks(sources, this.source, 'sources');
     checkBlocks(targets, this.target, 'targets');
@@ -102,10 +102,11 @@ export class ScriptedLane implements Lane {
 
   flush(jobs: Int32Array): void {
     this.#checkUsable();
-    if (this.#waiting.some(({ job }) => jobs.includes(job)))
+    const early = this.#waiting.find(({ job }) => jobs.includes(job));
+    if (early !== undefined)
       throw new BlockstepError(
         'ERR_BLOCKSTEP_BAD_ARG',
-        'a flushed job waits for a step that was not settled',
+        `jobs must not wait for a step that was not settled, got job ${early.job}, which waits for step ${early.notBefore}`,
       );
     while (this.#ready.some(({ job }) => jobs.includes(job))) this.goOn();
   }
@@ -185,6 +186,9 @@ export class ScriptedLane implements Lane {
 function checkBlocks(blocks: Int32Array, { numBlocks }: BlockArena, name: string): void {
   for (const block of blocks) {
     if (block >= 0 && block < numBlocks) continue;
-    throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `${name} must be blocks of the arena, got ${block}`);
+    throw new BlockstepError(
+      'ERR_BLOCKSTEP_BAD_ARG',
+      `${name} must be blocks from 0 to ${numBlocks - 1}, got ${block}`,
+    );
   }
 }

@@ -5,7 +5,10 @@ import { temporaryFolder } from '../../support/temp-file.js';
 import { run } from '../run-program.js';
 import { type FakeOptions, fakeServer } from './fake-server.js';
 
-/** Replays a trace at a fake server, and gives what the server saw, how the command ended, and its report; there is none if it failed before. */
+/**
+ * Replays a trace at a fake server, and returns what the server saw, how the command ended, and its
+ * report. There is no report if the command failed earlier.
+ */
 export async function replayAt(options: FakeOptions, text: string, ...args: string[]) {
   const server = await fakeServer(options);
   const path = join(temporaryFolder(), 'trace.jsonl');

@@ -29,9 +29,10 @@ interface Trip {
 export type Happened = Record<string, number>;
 
 /**
- * A random life of two engines that compute prompts and two that go on: messages are lost, doubled, late and overtaken,
- * links are cut and mended, engines stand still and are started again, copies come late, clients leave. Every text must be
- * right, and in the end nothing may be left.
+ * A random life of two engines that compute prompts and two that continue. Messages are lost,
+ * doubled, late and overtaken, and links are cut and mended. Engines stand still and are started
+ * again, copies come late, clients leave. Every text must be right, and in the end nothing may be
+ * left.
  */
 export class Life {
   readonly world = new World();

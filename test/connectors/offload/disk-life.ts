@@ -4,8 +4,8 @@ import type { EngineOptions } from '../../../src/engine/state/options.js';
 import { live } from './life.js';
 
 /**
- * A life of an engine over two ranks whose blocks go to host memory and then to disk: every text is that of an unlimited pool, and nothing is
- * left behind.
+ * A life of an engine over two ranks whose blocks go to host memory and then to disk. Every text is
+ * that of an unlimited pool, and nothing is left behind.
  * @param path the folder on disk
  */
 export async function liveOverDisk(

@@ -16,8 +16,8 @@ import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
 /**
- * What an executor that watches blocks can know from plans alone: the text whose KV each full block holds, as long as a later
- * request may find it there.
+ * What an executor that watches blocks can know from plans alone. It knows the text whose KV each
+ * full block holds, as long as a later request may find it there.
  */
 class Mirror {
   /** By block: the text up to the end of the block. */

@@ -1,5 +1,5 @@
-// `run()` streams what is submitted, sleeps while there is nothing to do, gives timers, I/O and
-// other engines their turn, and reports a hung executor or a broken clock.
+// `run()` streams answers, sleeps when idle, gives timers, I/O and other engines their turn, and
+// reports a hung executor or a broken clock.
 import { describe, expect, it, vi } from 'vitest';
 import type { Engine } from '../../../src/index.js';
 import { answerOf, EngineBench, leftovers, outputs, prompt, rejection } from '../../support/engine-bench.js';

@@ -39,8 +39,9 @@ export class HostTier {
 }
 
 /**
- * The smallest connector that really moves KV: every full block of a prompt goes to a host tier, and whoever has the same
- * prompt later loads it from there. A request whose blocks are being stored keeps them.
+ * The smallest connector that really moves KV. Every full block of a prompt goes to a host tier,
+ * and later requests with the same prompt load it from there. A request whose blocks are being
+ * stored keeps them.
  */
 export class LaneConnector implements SchedulerConnector<Metadata> {
   scheduler!: Scheduler;

@@ -59,8 +59,8 @@ type Bug =
   | 'declares nothing';
 
 /**
- * Stores the prompts of requests that finished in a tier, and loads them for others that begin alike: both sides of a
- * connector in one object, over real lanes.
+ * Stores the prompts of requests that finished in a tier, and loads them for others that begin
+ * alike. Both sides of a connector are one object, over real lanes.
  */
 class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Metadata> {
   readonly protection = 'own';
@@ -241,8 +241,9 @@ interface Outcome {
 }
 
 /**
- * Requests with beginnings in common, over an engine with a pool that is too small for all of them. The second half of them
- * comes when every transfer of the first one is over: so there is something to load, however slow the lanes are.
+ * Requests with beginnings in common, over an engine with a pool that is too small for all of them.
+ * The second half of them comes when every transfer of the first half is over. So there is
+ * something to load, however slow the lanes are.
  */
 async function live(
   seed: number,

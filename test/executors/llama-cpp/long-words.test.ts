@@ -33,7 +33,7 @@ describe.skipIf(llamaForTests().folder === null)('a text of one long word', () =
   it('is refused where a word is longer than any of use, but not a text of many words', async () => {
     const tokenizer = await model({ layers: 1 });
     const message =
-      /^the model .* cannot write the text: it has 524289 bytes that may be one word, and at most 524288/;
+      /^the model .* cannot write the text: it must have at most 524288 bytes in one word, got 524289/;
     const refused = { code: 'ERR_BLOCKSTEP_BAD_MODEL', message: expect.stringMatching(message) };
     expect(() => tokenizer.tokenize('.'.repeat(524_289))).toThrow(expect.objectContaining(refused));
     await expect(tokenizer.tokenizeAsync('.'.repeat(524_289))).rejects.toMatchObject(refused);

@@ -114,8 +114,9 @@ export class PagedExecutor implements Executor {
   execute(plan: ExecutorPlan, tables: StepTables | null): ExecutorResult | Promise<ExecutorResult> {
     if (tables === null) throw new Error('this executor reads the tables');
     if (this.#options.faults?.submit(plan)) throw new Error('refused on purpose');
-    // States are looked up here and not when the step is computed: by then a request may have ended, and a state that was
-    // made anew would stay for ever. The seed is that of the chunk for which the step was planned.
+    // States are looked up here and not when the step is computed. By then a request may have
+    // ended, and a state that is made again would stay for ever. The seed is that of the chunk for
+    // which the step was planned.
     const requests = plan.requests.slice(0, plan.numRequests);
     const job = {
       plan,

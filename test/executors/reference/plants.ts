@@ -297,8 +297,8 @@ async function runWith(config: Config, kind: Kind, place: Place): Promise<Refere
 export const MOST_PLACES = 120;
 
 /**
- * Plants every kind of error into the tables of every configuration, at so many places of a run, evenly spread, and expects
- * each to be found in its own step.
+ * Plants every kind of error into the tables of every configuration, at so many places of a run,
+ * evenly spread. Each must be found in its own step.
  */
 export function describePlants(reference: Partial<ReferenceExecutorOptions>, numPlaces = MOST_PLACES): void {
   describe.each(Object.entries(CONFIGS))('%s', (name, options) => {

@@ -29,11 +29,13 @@ export type TablesIn = 'pinned' | 'device';
 export type Tamper = (plan: Plan, tables: StepTables) => void;
 
 /**
- * A scheduler over a reference executor, stepped by hand. Steps are computed one after the other when `computeAll` is
- * called, or at the latest when their answer is needed, so that they are in flight until then.
+ * A scheduler over a reference executor, stepped by hand. Steps are computed one after the other
+ * when `computeAll` is called, or at the latest when their answer is needed. They are in flight
+ * until then.
  *
- * On a GPU (`device`) they are computed when it comes to them. With 'pinned' it reads the host's tables, as they are after
- * the tamper, in pinned memory; with 'device' the core has a mirror on the GPU, and gathers there too.
+ * On a GPU (`device`) they are computed when it comes to them. With 'pinned' it reads the host's
+ * tables, as they are after the tamper, in pinned memory. With 'device' the core has a mirror on
+ * the GPU, and gathers there too.
  */
 export class ReferenceDriver {
   readonly scheduler: Scheduler;

@@ -391,7 +391,7 @@ export const mutations: readonly Mutation[] = [
     file: 'src/scheduler/steady/rows.ts',
     find: ' && dropped[i] === 0) kept++;',
     replace: ') kept++;',
-    test: 'test/sim/twins.test.ts',
+    test: 'test/scheduler/steady/steady.test.ts',
     means: 'an output that was dropped is told',
   },
   {

@@ -14,9 +14,10 @@ export interface Damage {
 }
 
 /**
- * vLLM's _update_requests_with_invalid_blocks: cuts what counts as computed back to the first invalid block. Of several
- * requests that have one and the same block only the first computes it again; the others rely on that, and only lose
- * the step that has just run. With several groups vLLM dies; here the requests compute all again.
+ * vLLM's _update_requests_with_invalid_blocks: cuts what counts as computed back to the first
+ * invalid block. If several requests have the same block, only the first computes it again. The
+ * others rely on that, and only lose the step that has just run. With several groups vLLM dies;
+ * here the requests compute all again.
  * @param scheduled tokens that the step has computed for a request; only what was there before can have been loaded
  */
 export function invalidate(

@@ -67,9 +67,10 @@ export function randomRecipe(random: Random): Recipe {
 }
 
 /**
- * Three batches in flight, in a pool that is tight more often than not: a request can be preempted and admitted again before an
- * older batch is processed. Without grammars: vLLM samples a batch behind two others when only one of these was processed. Without
- * resets of what runs: a second one forgets which batches the first one was to drop.
+ * Three batches in flight, in a pool that is tight more often than not. A request can be preempted
+ * and admitted again before an older batch is processed. Without grammars: vLLM samples a batch
+ * behind two others when only one of these was processed. Without resets of what runs: a second one
+ * forgets which batches the first one was to drop.
  */
 export function deepRecipe(random: Random): Recipe {
   const any = anyRecipe(random);
@@ -141,8 +142,8 @@ export function connected(recipe: Recipe, random: Random): Recipe {
 }
 
 /**
- * Sessions, as far as vLLM keeps them whole: without drafts, and with steps in flight only where nothing is preempted and
- * every answer ends by its length.
+ * Sessions, as far as vLLM keeps them whole. They have no drafts, and steps in flight only where
+ * nothing is preempted and every answer ends by its length.
  */
 export function conversing(recipe: Recipe, random: Random): Recipe {
   const isAsync = recipe.config.async_scheduling;
@@ -165,8 +166,8 @@ export function conversing(recipe: Recipe, random: Random): Recipe {
 }
 
 /**
- * Many short requests at once in a tight pool, two steps in flight: victims that stand before the request that needs
- * room but have nothing left to compute are rare elsewhere.
+ * Many short requests at once in a tight pool, two steps in flight. A victim may stand before the
+ * request that needs room, and have nothing left to compute. That is rare elsewhere.
  */
 function crowded(recipe: Recipe, random: Random): Recipe {
   const { num_speculative_tokens: drafts } = recipe.config;

@@ -219,8 +219,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   }
 
   /**
-   * vLLM's _mamba_block_aligned_split: where only states at the ends of chunks are kept, chunks of a prompt end where blocks do,
-   * and one ends with the prompt's last full block.
+   * vLLM's _mamba_block_aligned_split: where only states at the ends of chunks are kept, chunks of
+   * a prompt end where blocks do. One chunk ends with the prompt's last full block.
    */
   #alignChunk(request: ReferenceRequest, computed: number, tokens: number): number {
     const { chunkAlignment: size } = this.blocks;

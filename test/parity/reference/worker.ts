@@ -125,10 +125,13 @@ export class Worker {
   }
 
   /**
-   * Whether vLLM draws wrong conclusions from the failure of an asynchronous load. It takes the tokens of the batch from what the load brings,
-   * though the request lost them when it was preempted: then it does not see the failure. And with a step in flight a request that
-   * runs on the block keeps what that step sampled (a prompt of one token can be loaded into a block that was published before). And where a window
-   * let the block go, into which a step in flight had loaded, nobody can tell which of the two loads has failed: vLLM takes it for the later one.
+   * Whether vLLM draws wrong conclusions from the failure of an asynchronous load. It subtracts the
+   * tokens of the batch from the loaded tokens, though the request lost them when it was preempted.
+   * Then it does not see the failure. And with a step in flight, a request that runs on the block
+   * keeps the tokens that the step sampled. A prompt of one token can be loaded into a block that
+   * was published before. And a window may have released the block into which a step in flight had
+   * loaded. Then nobody can tell which of the two loads has failed: vLLM takes it for the later
+   * one.
    */
   #isMisjudged({ request, blocks, isAsync }: Load, batch: readonly string[]): boolean {
     if (!isAsync) return false;

@@ -53,8 +53,8 @@ const PATIENCE = 600;
 /** Ticks after the last request, in which everything that is still on its way arrives. */
 const DRAIN = 40;
 /**
- * A client that goes away does so when so many chunks have come, less than this; or at a random tick within the first
- * ones, for every eight requests that are open at a time, if that is none.
+ * A client that goes away does so after a random number of chunks below this. If this is 0, it goes
+ * at a random tick within the first ones, for every eight requests that are open at a time.
  */
 const ABORT_CHUNKS = 8;
 const ABORT_TICKS = 40;

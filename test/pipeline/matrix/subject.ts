@@ -43,8 +43,8 @@ export interface SubjectOptions {
   /** Decides when chunks and aborts arrive. */
   readonly seed: number;
   /**
-   * Chunks that the first stage makes of its answer: one, as with the short prompts of a test, or up to so many, as the
-   * seed of each request says. Default 1.
+   * Chunks that the first stage makes of its answer. It makes one, as with the short prompts of a
+   * test, or up to so many, as the seed of each request says. Default 1.
    */
   readonly textChunks?: number;
   /**

@@ -1,6 +1,6 @@
 /**
- * One stage of a pipeline over Redis, or a client of it, in a process of its own, ordered about by its parent (`Child` in
- * `children.ts`). Its one argument is its setup as JSON.
+ * One stage of a pipeline over Redis, or one client of it, as a process that obeys its parent
+ * (`Child` in `children.ts`). Its one argument is its setup as JSON.
  */
 
 import type { ReferenceExecutor } from '../../../src/index.js';

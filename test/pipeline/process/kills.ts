@@ -34,9 +34,11 @@ export interface KillFigures {
 }
 
 /**
- * A pipeline of three stages in three processes over a real server, a client in this process and another one beside it, while one of
- * the others is killed, stopped or emptied at a random moment. After each disturbance every request must have ended once, rightly or
- * with an error; the next requests must be served; and nothing may be left of any of them, in the stages and on the server.
+ * A pipeline of three stages in three processes over a real server, with one client in this process
+ * and one in another. Meanwhile one of the other processes is killed, stopped or emptied at a
+ * random moment. After each disturbance every request must have ended once, rightly or with an
+ * error, and the next requests must be served. Nothing may be left of any of them, in the stages
+ * and on the server.
  */
 export class KillRun {
   readonly figures: KillFigures = { kills: 0, stops: 0, requests: 0, right: 0, failed: 0, aborted: 0 };

@@ -85,7 +85,8 @@ describe('the statistics of groups', () => {
     scheduler.update(plan, { tokens: Int32Array.of(1), counts: Int32Array.of(1) });
     expect(scheduler.stats().groups.map(({ droppedBlocks }) => droppedBlocks)).toEqual([0, 0, 0]);
     const next = scheduler.schedule();
-    // Of 40 tokens the next one sees the five before it, and the chunk that begins with it: 8 and 10 of 10 blocks are of no use.
+    // After 40 tokens, the next token sees the five before it, and the chunk that begins with it.
+    // So 8 and 10 of 10 blocks are of no use.
     expect(scheduler.stats().groups).toMatchObject([
       { type: 'full', name: 'full', blockSize: 4, usedBlocks: 11, nullPlaces: 0, droppedBlocks: 0 },
       { type: 'sliding', name: 'sliding 6', usedBlocks: 3, nullPlaces: 8, droppedBlocks: 8 },

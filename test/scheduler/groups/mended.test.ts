@@ -145,7 +145,8 @@ it('a chunk that begins within a block takes one block more than whole chunks do
           .config,
       ),
     );
-  // A chunk of eight and a step of four take three blocks, one of six and a step of four three too, and one where it begins within one.
+  // A chunk of eight and a step of four take three blocks; so do a chunk of six and a step of four.
+  // A chunk that begins inside a block takes one more.
   expect(most(8, 4)).toBe(64);
   expect(most(6, 4)).toBe(12);
   expect(most(6, 5)).toBe(64);

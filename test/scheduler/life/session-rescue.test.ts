@@ -108,8 +108,8 @@ describe('a stop token while the next batch is in flight', () => {
 describe('a session that was preempted and is stopped by a batch in flight', () => {
   for (const pipelineDepth of [2, 3] as const) {
     for (const queued of [false, true]) {
-      // vLLM: its whole text is deleted, because num_computed_tokens is 0, and it is taken out of `waiting` again right
-      // after it was queued: it stands in no queue any more.
+      // vLLM: its whole text is deleted, because num_computed_tokens is 0, and it is taken out of
+      // `waiting` again right after it was queued. It is in no queue any more.
       it(`depth ${pipelineDepth}, chunk queued: ${queued}: keeps its text and goes on`, () => {
         const driver = new Driver(
           { pipelineDepth, numBlocks: 7, deviations: NO_RECLAIM },
@@ -147,8 +147,8 @@ describe('a session that was preempted and is stopped by a batch in flight', () 
 describe('a forced reset with a batch in flight', () => {
   for (const pipelineDepth of [2, 3] as const) {
     for (const numSpeculativeTokens of [0, 3]) {
-      // vLLM with drafts: it drops one output for each placeholder instead of one for each batch; tokens are lost, and the
-      // request may wait for ever.
+      // vLLM with drafts: it drops one output for each placeholder instead of one for each batch.
+      // Tokens are lost, and the request may wait for ever.
       it(`depth ${pipelineDepth}, ${numSpeculativeTokens} drafts: drops what is in flight and no more`, () => {
         const speculation = { numSpeculativeTokens, speculativeMethod: 'draft_model' } as const;
         const driver = new Driver({ pipelineDepth, ...speculation });

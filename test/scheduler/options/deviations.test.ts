@@ -286,8 +286,8 @@ describe('victimTies', () => {
 
 describe('priorityCursor', () => {
   /**
-   * Three blocks hold three requests. A step in flight is sure to end `ends`, so the next one passes it over; then `grows`
-   * needs a second block there, and `ends` is the victim.
+   * Three blocks hold three requests. A step in flight is sure to end `ends`, so the next one
+   * passes it over. Then `grows` needs a second block there, and `ends` is the victim.
    */
   function preemptPassedOver(options: Partial<SchedulerOptions>): { driver: Driver; plan: Plan } {
     const driver = new Driver({ policy: 'priority', pipelineDepth: 2, numBlocks: 4, ...options });

@@ -6,8 +6,8 @@ import { ConnectedLife } from '../../support/connector/connected-life.js';
 import { MemorySink } from '../../support/recorded-log.js';
 import { Life } from '../random-life.js';
 
-// Lives in which it was stale once: drafts that look ahead to the pool's last slot; requests that end behind the running
-// ones; pins that a connector changes while it is asked.
+// Lives in which it was stale once. Drafts look ahead to the pool's last slot, requests end behind
+// the running ones, or a connector changes pins while it is asked.
 const LIVES = [21, 58];
 const CONNECTED = [42, 49, 80, 104, 118];
 

@@ -17,9 +17,9 @@ interface Twin {
 }
 
 /**
- * Two schedulers with a connector that live the same random life, one of them without a steady decode: after each event
- * their plans, the metadata of these plans and all calls of their connectors must be the same, and now and then everything
- * that can be read of them.
+ * Two schedulers with a connector that live the same random life, one of them without a steady
+ * decode. After each event their plans, the metadata of these plans and all calls of their
+ * connectors must be the same. Now and then everything readable of them must be the same too.
  */
 export class ConnectedTwins {
   readonly #twins: readonly [Twin, Twin];

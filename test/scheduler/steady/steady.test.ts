@@ -333,6 +333,40 @@ describe('F63 a repeated step', () => {
     scheduler.verify();
   });
 
+  it('has no row for a session that goes on while a step of its old answer is in flight', () => {
+    const stop = 777;
+    const rowsOf = (steadyDecode: boolean): string[][] => {
+      const driver = new Driver(
+        { now: () => 1000, pipelineDepth: 3, steadyDecode },
+        { tokenAt: (_, position) => (position === 17 ? stop : 100 + position) },
+      );
+      const a = driver.add({
+        id: 'a',
+        prompt: prompt(9),
+        // The stop token is the last but one. The request rests already: its last token is in flight.
+        maxTokens: 10,
+        resumable: true,
+        stopTokenIds: [stop],
+      });
+      driver.add({ id: 'b', prompt: prompt(9, 1), maxTokens: 40, stopTokenIds: [] });
+      driver.addChunk(a, { maxTokens: 4 });
+      driver.schedule();
+      driver.schedule();
+      let numSteady = 0;
+      const rows: string[][] = [];
+      for (let i = 0; i < 16; i++) {
+        ({ numSteady } = driver.schedule());
+        if (i === 4) expect(numSteady).toBe(steadyDecode ? 2 : 0);
+        driver.update();
+        rows.push(driver.last);
+      }
+      expect(driver.scheduler.stats().droppedOutputs).toBeGreaterThan(0);
+      return rows;
+    };
+    const rows = rowsOf(true);
+    expect(rows).toEqual(rowsOf(false));
+  });
+
   it('is none with the option off, and decides the same', () => {
     const driver = new Driver({ steadyDecode: false, now: () => 1000 });
     const handle = driver.add({ id: 'a', prompt: prompt(9), maxTokens: 20 });

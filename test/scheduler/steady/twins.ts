@@ -26,8 +26,8 @@ export interface TwinOptions {
 }
 
 /**
- * Two schedulers that live the same random life, one of them without a steady decode: after each event their plans and
- * outputs must be the same, and now and then everything that can be read of them.
+ * Two schedulers that live the same random life, one of them without a steady decode. After each
+ * event their plans and outputs must be the same, and now and then everything readable of them.
  */
 export class Twins {
   readonly #records: readonly [Record, Record];

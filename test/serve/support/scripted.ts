@@ -81,7 +81,10 @@ export async function scripted(
   return { ...served, executor, baseURL, openai: new OpenAI({ baseURL, apiKey: 'none', maxRetries: 0 }) };
 }
 
-/** How each form of calls writes two calls, of `add` with a = 1 and b = 2 and of `now`, and the mark by which its template is known. */
+/**
+ * How each form of calls writes a call of `add` with a = 1 and b = 2, and a call of `now`. Also the
+ * mark by which its template is known.
+ */
 export const TWO_CALLS: Readonly<Record<string, { readonly marks: string; readonly text: string }>> = {
   hermes: {
     marks: '<tool_call>',

@@ -42,8 +42,9 @@ export class AdmissionAudit {
   }
 
   /**
-   * A request that waits, with what was loaded for it, gives its blocks up only for one that nobody else can help, or for
-   * one that found no row. The latter takes the row, unless it then finds too few blocks.
+   * A request that waits with loaded blocks gives them up in two cases only: another request cannot
+   * be helped otherwise, or it found no row. The latter takes the row, unless it then finds too few
+   * blocks.
    */
   #givenUp({ requests, rowsInUse }: Sight, numStill: number): void {
     const lacksRow = rowsInUse >= this.#ledger.rules.numRows - 1;
@@ -75,7 +76,8 @@ export class AdmissionAudit {
     if (plan.totalTokens + slots >= rules.maxNumBatchedTokens) return;
     const idle = requests.filter(({ status }) => status === 'WAITING_FOR_STREAMING_REQ').length;
     if (running.length + (seatsIdle ? idle : 0) >= rules.maxNumSeqs || rowsInUse >= rules.numRows) return;
-    // Padding may not fit, a load may have to leave room, and outputs in flight may have to come first: then nobody else is looked at.
+    // Padding may not fit, a load may have to leave room, and outputs in flight may have to come
+    // first. Then nobody else is looked at.
     const mayStop = (padDecode && rules.maxDrafts > 0) || (loadReservation && rules.reporters !== null);
     if (mayStop || preemptedOutputs === 'await') return;
     // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.

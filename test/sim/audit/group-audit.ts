@@ -19,8 +19,9 @@ export interface FoundBlock {
 }
 
 /**
- * The rows of KV cache groups (I22): a row has the places that the tokens of its request need, and lets go of what they do not; a block
- * stands at one place of one group, whoever holds it; and what must be zeroed is named.
+ * The rows of KV cache groups (I22): a row has the places that the tokens of its request need, and
+ * releases all others. A block stands at one place of one group, whoever holds it. Blocks that must
+ * be zeroed are named.
  */
 export class GroupAudit {
   readonly #ledger: Ledger;
@@ -54,8 +55,9 @@ export class GroupAudit {
   }
 
   /**
-   * One request gave all its blocks back: the groups one after the other, each from its last place to its first, behind all that was free; or
-   * in front of it, if nobody can find them and the rules say so.
+   * One request gave all its blocks back: the groups one after the other, each from its last place
+   * to its first, behind all free blocks. Blocks that no lookup finds go in front, if the rules say
+   * so.
    * @param rows what it held
    */
   freed(name: string, rows: readonly (readonly number[])[], { free, published }: Sight): void {
@@ -148,7 +150,10 @@ export class GroupAudit {
     if (live > most) throw fail(`more than ${most} blocks are held`);
   }
 
-  /** What is found for the end of a block is the state there, so that no step begins inside the block and goes past its end. */
+  /**
+   * A lookup for the end of a block finds the state there. So no step begins inside the block and
+   * goes past its end.
+   */
   #endsInBlock({ id }: Seen, { size }: GroupRule, { computed, scheduled, drafts }: EntryFacts): void {
     const begun = computed % size;
     if (begun === 0 || begun + scheduled - drafts <= size || !this.#ledger.rules.version.wholeStates) return;

@@ -69,7 +69,8 @@ export function mostLive(
     return Math.ceil(Math.min(chunk + kept + drafts, maxModelLen) / size) + (chunk % size > 0 ? 1 : 0);
   if (mode === 'align') return 1 + stepsKept + spare;
   if (mode === null) return all;
-  // A step may begin and end within blocks, and goes on from the state in front of it: or, with drafts, from any of those that may be rejected.
+  // A step may begin and end within blocks, and goes on from the state in front of it. With drafts,
+  // it goes on from any state that may be rejected.
   const behind = Math.max(size, drafts + spare);
   return Math.min(all, 1 + Math.ceil((kept + behind) / size) + spare);
 }

@@ -20,9 +20,9 @@ export type IndexFact =
     };
 
 /**
- * A reader of the events of the prefix cache, which knows nothing else of it: what it would tell a router. I21: the events alone give
- * the hashes that the cache has, a block is stored once and after its parent, only what is stored is removed or found, and a hash has
- * one content.
+ * A reader of the events of the prefix cache, which knows nothing else of it: what it would tell a
+ * router. I21: the events alone give the hashes that the cache has, and a block is stored once and
+ * after its parent. Only stored blocks are removed or found, and a hash has one content.
  */
 export class IndexAudit {
   readonly #known = new Set<string>();

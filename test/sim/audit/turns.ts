@@ -109,8 +109,9 @@ export class Turns {
   }
 
   /**
-   * The turns of a row's blocks. A list that was let go and taken anew may begin with the same blocks only if it kept them, or hit them
-   * again; places that were let go since hold nothing, and do not end what is the same.
+   * The turns of a row's blocks. A list that was released and taken again may begin with the same
+   * blocks only if it kept them, or hit them again. Places that were released since hold nothing,
+   * and do not end the equal part.
    */
   #turnsOf(
     handle: number,

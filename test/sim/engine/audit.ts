@@ -104,8 +104,9 @@ export class EngineAudit {
   }
 
   /**
-   * I10: after a step of the engine. A request that waits for nothing outside, and nothing outside that keeps blocks or rows
-   * from it: then something has to be scheduled; and if nothing is for `stallSteps` steps, health has to say so.
+   * I10: after a step of the engine. A request waits for nothing outside, and nothing outside keeps
+   * blocks or rows from it. Then something has to be scheduled. If nothing is scheduled for
+   * `stallSteps` steps, health has to say so.
    */
   stepped(sight: Sight, isScheduled: boolean, isWedged: boolean): void {
     const stage = this.#stage;

@@ -57,8 +57,9 @@ interface Sequence {
 }
 
 /**
- * A model that really uses its KV: it computes steps strictly in order, some time after they were submitted, writes what it
- * computes into the blocks that the tables name on every rank, and samples from what it reads back there.
+ * A model that really uses its KV: it computes steps strictly in order, some time after they were
+ * submitted. It writes KV into the blocks that the tables name on every rank, and samples from the
+ * KV that it reads back there.
  */
 export class SimExecutor implements Executor {
   readonly usesTables = true;

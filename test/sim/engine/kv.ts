@@ -19,7 +19,10 @@ export class Kv extends KvPlaces {
     return rows[g][Math.floor(position / this.groups[g].size)] ?? 0;
   }
 
-  /** Where the KV of a position stands in a plane; of a group of states: the state behind it, if it is the last one in its block. */
+  /**
+   * Where the KV of a position is in a plane. In a group of states, it is the state behind it, if
+   * it is the last one in its block.
+   */
   at(g: number, rows: Rows, position: number): number {
     return this.within(g, this.block(g, rows, position), position);
   }

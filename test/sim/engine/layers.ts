@@ -3,7 +3,10 @@ import { firstNeeded, type GroupRule, keepsTokens } from '../audit/group-rules.j
 import { mix } from '../shared/text.js';
 import type { EngineSetup } from './setup.js';
 
-/** Tokens for which a window keeps more places: drafts that a step asks places for, and those in flight that may be rejected, with a last token. */
+/**
+ * Tokens for which a window keeps more places. They are drafts that a step asks places for, and
+ * drafts in flight that may be rejected, with a last token.
+ */
 export function draftPlaces({
   numSpeculativeTokens = 0,
   speculativeMethod,

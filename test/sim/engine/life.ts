@@ -28,8 +28,9 @@ const NOT_WAITING = new Set(['RUNNING', 'WAITING', 'PREEMPTED']);
 const BESIDE: ReadonlySet<EngineEvent> = new Set(['compute', 'answer', 'read', 'progress']);
 
 /**
- * One life of an engine in a world that is all simulated: clients, operator, executor, connector and workers do everything in
- * the order that the seed draws. First so many events with faults, then none and no new work, until nothing is left.
+ * One life of an engine in a world that is all simulated. Clients, operator, executor, connector
+ * and workers do everything in the order that the seed draws. First so many events with faults,
+ * then none and no new work, until nothing is left.
  */
 export class EngineLife {
   readonly stage: Stage;

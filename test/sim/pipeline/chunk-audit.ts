@@ -18,8 +18,8 @@ export interface Expected {
 }
 
 /**
- * Watches the chunks on their way: each number once and in order, no more of them ahead than allowed, none behind the last one, and their
- * tokens are those of the text by hand.
+ * Watches the chunks on their way: each number once and in order, no more of them ahead than
+ * allowed, none behind the last one. Their tokens are those of the text by hand.
  */
 export class ChunkAudit {
   readonly #world: World;

@@ -225,8 +225,9 @@ export function drawFocus(setup: Setup, rng: Rng): boolean {
 }
 
 /**
- * One run in four that has neither a focus nor groups has sessions whose steps in flight are dropped: by forced resets, and as the tail of an
- * answer. More steps of the session come behind, and preemptions.
+ * One run in four that has neither a focus nor groups has sessions whose steps in flight are
+ * dropped. Forced resets drop them, and so does the tail of an answer. More steps of the session
+ * come behind, and preemptions.
  */
 export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rng): void {
   if (!rng.chance(0.25) || scheduler.kvGroups !== undefined) return;
@@ -260,8 +261,9 @@ export function drawDroppedTails({ scheduler, workload, faults }: Setup, rng: Rn
 }
 
 /**
- * One run in eight that has a connector, and neither a focus nor groups, brings requests to be asked about for the last time: several synchronous
- * loads of one request are in flight, since resets preempt it, and most fail while the connector asks for patience.
+ * One run in eight that has a connector, and neither a focus nor groups, brings requests to be
+ * asked about for the last time. Several synchronous loads of one request are in flight, since
+ * resets preempt it. Most fail while the connector asks for patience.
  */
 export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, rng: Rng): void {
   if (!rng.chance(0.125) || connector === null || scheduler.kvGroups !== undefined) return;
@@ -297,8 +299,9 @@ export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, 
 }
 
 /**
- * One run in eight that has a connector and groups: blocks that a load was to fill are let go and taken anew while steps in flight read it, and
- * it fails. Whoever takes them may have come in before, and leave.
+ * One run in eight that has a connector and groups. Blocks that a load was to fill are released and
+ * taken again while steps in flight read it, and it fails. Whoever takes them may have come in
+ * before, and leave.
  */
 export function drawRetaken({ scheduler, workload, faults, connector }: Setup, rng: Rng): void {
   if (!rng.chance(0.125) || connector === null) return;
@@ -330,8 +333,9 @@ export function drawRetaken({ scheduler, workload, faults, connector }: Setup, r
 }
 
 /**
- * One run in twelve that has groups: requests whose blocks are held find no more of them and cannot be preempted, so that a plan computes nothing
- * and lets blocks go all the same. The step before it fails.
+ * One run in twelve that has groups: requests whose blocks are held find no more of them and cannot
+ * be preempted. So a plan computes nothing and releases blocks all the same. The step before it
+ * fails.
  */
 export function drawHeldUp(setup: Setup, rng: Rng): void {
   if (!rng.chance(1 / 12)) return;

@@ -19,9 +19,10 @@ export interface Lost {
 }
 
 /**
- * The KV cache as a device has it: what stands at each position of each block, on which ranks, and in whose turn it was
- * written. Wrong bookkeeping shows here as wrong data. A write in an older turn over one in a newer turn is a write into a
- * block that belongs to somebody else by now. Layers of a group of states keep in a block the state behind some tokens.
+ * The KV cache as a device has it. It knows the content of each position of each block, on which
+ * ranks, and in whose turn it was written. Wrong bookkeeping shows here as wrong data. A write in
+ * an older turn over one in a newer turn is a write into a block that belongs to somebody else by
+ * now. Layers of a group of states keep in a block the state behind some tokens.
  */
 export class Memory extends KvPlaces {
   readonly #content: Int32Array;
@@ -31,8 +32,8 @@ export class Memory extends KvPlaces {
   readonly #allRanks: number;
 
   /**
-   * Whether whoever got the block in that turn may write over what another turn left: it has the block still, or shared it with
-   * the other, since both compute the same then.
+   * Whether the owner of the block in that turn may write over the content of another turn. It has
+   * the block still, or shared it with the other, since both compute the same then.
    */
   readonly #mayWrite: (block: number, turn: number, over: number) => boolean;
 

@@ -16,8 +16,9 @@ import { World } from './world.js';
 const KEPT_REPORTS = 64;
 
 /**
- * One run, everything in it decided by its setup and so by its seed. First so many events with faults, then none and no
- * new work: within a stated number of rounds everything must be over and nothing be left.
+ * One run, everything in it decided by its setup and so by its seed. First so many events with
+ * faults, then none and no new work. Within a stated number of rounds everything must be over and
+ * nothing be left.
  */
 export class Simulation {
   readonly world: World;

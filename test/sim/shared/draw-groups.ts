@@ -18,7 +18,9 @@ type Drawn = Pick<
 >;
 
 /**
- * Gives two of three runs KV cache groups, of those that are asked: windows, chunks and states beside full attention and by themselves, with blocks of one size or several. The pool gets as much larger as the groups need.
+ * Gives KV cache groups to two of three runs that ask for them. They are windows, chunks and states
+ * beside full attention and by themselves, with blocks of one size or several. The pool gets as
+ * much larger as the groups need.
  * @param draftsStates whether states and drafts go together
  * @returns whether this is one of them
  */

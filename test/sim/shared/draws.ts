@@ -51,8 +51,8 @@ export function drawPrompt(
 }
 
 /**
- * How long requests may stand in the queue (from `least` to `most` milliseconds), and how many have a time of their own: in
- * some runs only, since it cuts short what else they are for.
+ * How long requests may stand in the queue (from `least` to `most` milliseconds), and how many have
+ * a time of their own. Some runs only, since deadlines cut the rest of the run short.
  */
 export function drawTimeouts(
   options: Pick<SchedulerOptions, 'deadlines'>,

@@ -1,6 +1,6 @@
 /**
- * The one source of chance. Everything random in a run comes from its seed through named streams, so that drawing more of
- * one thing does not move what is drawn of another.
+ * The one source of chance. Everything random in a run comes from its seed through named streams.
+ * So drawing more from one stream does not change the draws of another.
  */
 export class Rng {
   readonly #seed: number;

@@ -21,8 +21,9 @@ export function keyOf(salt: number, adapter: string): number {
 }
 
 /**
- * All that a model would ever say after one prompt, and what its KV cache would hold. A pure function of the prompt and of
- * what keeps prefixes apart, so that a preempted request says the same again, and equal prompts share their answers' blocks.
+ * All that a model would ever say after one prompt, and what its KV cache would hold. A pure
+ * function of the prompt and of the fields that keep prefixes apart. So a preempted request says
+ * the same again, and equal prompts share their answers' blocks.
  */
 export class Text {
   readonly #prompt: Int32Array;

@@ -51,8 +51,9 @@ function drawOptions(random: Random, depth: 1 | 2 | 3): SchedulerOptions {
 }
 
 /**
- * One seeded life of a scheduler with a connector: loads that come late, fail or never come, blocks that are sent, methods
- * that throw, pins, aborts from inside, peers that report what nobody asked.
+ * One seeded life of a scheduler with a connector. Loads come late, fail or never come, blocks are
+ * sent, and methods throw. There are pins, aborts from inside, and peers whose reports nobody asked
+ * for.
  */
 export class ConnectedLife {
   readonly scheduler: Scheduler;

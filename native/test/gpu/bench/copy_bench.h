@@ -1,5 +1,5 @@
-// Compares lanes between pinned memory and the GPU with one large copy of equal size, and measures
-// the delay from a copy to its visible word.
+// Compares lanes between pinned memory and the GPU with one large copy, and measures the delay from
+// a copy to its visible word.
 #pragma once
 
 #include <atomic>

@@ -237,10 +237,10 @@ export function loadChart({ point, capacity, band }: Finalist, i: number): Chart
     id: `load-${i}`,
     title: pointInWords(point),
     source: SOURCE,
-    description: `The agreement breaks at ${figure(capacity.requestsPerSecond)} requests a second.`,
+    description: `The objective is met up to ${figure(capacity.requestsPerSecond)} requests a second.`,
     note:
       capacity.requestsPerSecond === 0
-        ? 'The agreement is kept at no load that was tried.'
+        ? 'The objective is met at no load that was tried.'
         : `Kept up to ${figure(capacity.requestsPerSecond)} requests/s${band === null ? '' : `; by other fits ${figure(band[0])} to ${figure(band[1])}`}.`,
     drawing: drawingOf(option, '{0} requests/s', lines),
   };
@@ -282,8 +282,8 @@ export function fleetChart(windows: readonly EngineWindow[]): Chart {
     title: 'Engines over time',
     source: SOURCE,
     wide: true,
-    description: `The fewest engines that keep the agreement, in ${windows.length} parts of the trace: from ${Math.min(...known)} to ${Math.max(...known)}.`,
-    note: 'The fewest, of the numbers that were tried, that keep the agreement for the requests that arrive in each part. A gap: not even the most that were tried do.',
+    description: `The fewest engines that meet the objective, in ${windows.length} parts of the trace: from ${Math.min(...known)} to ${Math.max(...known)}.`,
+    note: 'The fewest, of the numbers that were tried, that meet the objective for the requests that arrive in each part. A gap: not even the most that were tried do.',
     drawing: drawingOf(option, '{0} s to {1} s', lines),
   };
 }

@@ -31,21 +31,21 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
   const [winner] = finalists;
   const host = readHost();
   const trust = html`${factTable(trustInWords(told))}
-<p>Times are calculated: the scheduler decides each step as vLLM’s does, and the profile says how long it takes. Near the load at which an agreement breaks, latencies grow without bounds: plan with head-room below it.</p>`;
+<p>Times are calculated: the scheduler decides each step as vLLM’s does, and the profile says how long it takes. Near the highest load that meets the objective, latencies grow without bounds: plan with head-room.</p>`;
   const sections: Section[] = [
     { title: 'Options and latencies', charts: [paretoChart(told)] },
     {
-      title: 'The load at which the agreement breaks',
+      title: 'The highest load that meets the objective',
       intro:
-        'How much of the nearest bound is used as requests arrive faster. Above 100 % the agreement is broken. Shaded: where other fits of the profile have it.',
+        'The share of the nearest bound that is used as requests arrive faster. Above 100 % the objective is missed. Shaded: the range of other fits of the profile.',
       charts: finalists.map(loadChart),
     },
     {
-      title: 'How much each option matters',
+      title: `Effect of each option at ${figure(found.rankedAt)} requests/s`,
       intro:
         input.search === 'halving'
-          ? 'Of all points with a value, with the requests of the first round: the one that is furthest from the bounds, and the middle one (dashed).'
-          : 'Of all points with a value: the one that is furthest from the bounds, and the middle one (dashed).',
+          ? 'Of all combinations with a value, under the requests of the first round: the best one, and the middle one (dashed).'
+          : 'Of all combinations with a value: the best one, and the middle one (dashed).',
       charts: sensitivities.filter(({ values }) => values.length > 1).map(knobChart),
     },
     ...(fleet === null ? [] : [{ title: 'How many engines', charts: [fleetChart(fleet.windows)] }]),
@@ -62,7 +62,7 @@ export function planPage(told: PlanPageInput, library: PlotLibrary): string {
       title: 'How it was made',
       content: factTable([
         ['Command', html`<code>${commandLine(['blockstep', ...args])}</code>`],
-        ['Agreement', sloInWords(slo)],
+        ['Objective', sloInWords(slo)],
         ['Trace', html`<bdi>${trace}</bdi>`],
         [
           'Made',
@@ -100,7 +100,7 @@ function tiles({ found }: Told): Tile[] {
   const isKept = capacity.requestsPerSecond > 0;
   const made: Tile[] = [
     {
-      label: 'Load that the best bear',
+      label: 'Highest load of the best options',
       value: isKept ? datum(capacity.requestsPerSecond) : null,
       unit: 'requests/s',
       detail: !isKept
@@ -174,7 +174,7 @@ function pointTable({ found }: Told): Html {
 
 function finalistTable({ found }: Told): Html {
   const rows = found.finalists.map((each) => [pointInWords(each.point), loadInWords(each)]);
-  return dataTable(['options', 'the agreement breaks at'], rows);
+  return dataTable(['options', 'highest load'], rows);
 }
 
 function fleetTable({ found }: Told): Html | null {

@@ -31,11 +31,11 @@ export function planTable(told: Told): string {
       ]),
     ),
     table(
-      ['the load at which the agreement breaks', ''],
+      ['highest load that meets the objective', ''],
       finalists.map((each) => [pointInWords(each.point), loadInWords(each)]),
     ),
     table(
-      ['how much an option matters', 'best by value (share of a bound)'],
+      [`effect of each option at ${figure(found.rankedAt)} requests/s`, 'best by value (share of a bound)'],
       sensitivities.map(({ knob, values }) => [
         knob,
         values.map((each) => `${each.value}: ${ofBound(each.best)}`).join(', '),

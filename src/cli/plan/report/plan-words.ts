@@ -55,7 +55,7 @@ export function vllmCommand({ model, input }: Told, point: Point): string {
 /** A load with its band. */
 export function loadInWords({ capacity, band }: Finalist): string {
   const load = figure(capacity.requestsPerSecond);
-  if (capacity.requestsPerSecond === 0) return 'breaks at every load that was tried';
+  if (capacity.requestsPerSecond === 0) return 'none that was tried';
   if (capacity.isLeast) return `over ${load} requests/s: the trace is too short to break it`;
   return band === null
     ? `${load} requests/s`
@@ -82,7 +82,7 @@ export function trustInWords({ input, found }: Told): [string, string][] {
       const error = errors[name as keyof typeof names];
       return error === null ? [] : [`${what} ${decimal(100 * error, 2)} %`];
     });
-    facts.push(['Errors on what was not fitted', `${parts.join(', ')} (${errors.heldOut}; medians)`]);
+    facts.push(['Errors on held-out measurements', `${parts.join(', ')} (${errors.heldOut}; medians)`]);
     facts.push([
       'Not determined by the data',
       undetermined.length === 0 ? 'nothing' : undetermined.join(', '),
@@ -100,7 +100,7 @@ export function trustInWords({ input, found }: Told): [string, string][] {
     seen === null
       ? 'all: the profile was not measured'
       : `${percent(winner)} of the best options’ at the load found`;
-  facts.push(['Steps outside of what was measured', outside]);
+  facts.push(['Steps outside the profile’s measurements', outside]);
   const { scheduler, acceptanceRate, search } = input;
   const drafts = found.finalists.map(({ point }) => optionsAt(scheduler, point).numSpeculativeTokens ?? 0);
   if (drafts.some((count) => count > 0))
@@ -125,14 +125,14 @@ export function warningsOf({ found, input: { slo } }: Told): string[] {
   if (run.extrapolated > 0) {
     const share = run.extrapolated === 1 ? 'all' : percent(run.extrapolated);
     warnings.push(
-      `The best options rest on extrapolation: ${share} of their steps lie outside of what the profile was measured with.`,
+      `The best options rest on extrapolation: ${share} of their steps lie outside the profile’s measurements.`,
     );
   }
   if (requestsPerSecond === 0) {
-    warnings.push(`No point keeps ${sloInWords(slo)}, at whatever load was tried.`);
+    warnings.push(`No point meets ${sloInWords(slo)} at any load that was tried.`);
   } else if (requestsPerSecond < found.requestsPerSecond) {
     warnings.push(
-      `No point keeps the agreement at the trace’s own load of ${figure(found.requestsPerSecond)} requests/s.`,
+      `No point meets the objective at the trace’s own load of ${figure(found.requestsPerSecond)} requests/s.`,
     );
   }
   if (run.refused > 0) warnings.push(`${run.refused} requests fit into no engine with the best options.`);

@@ -140,8 +140,8 @@ export class Replay {
   }
 
   /**
-   * One round, as in vLLM's `step_with_batch_queue`: schedule; if the plan is not empty and more
-   * steps may be in flight, end the round; otherwise wait for the oldest step and update it.
+   * One round, as in vLLM's `step_with_batch_queue`. Schedule. If the plan is not empty and more
+   * steps may be in flight, end the round. Otherwise wait for the oldest step and update it.
    * @returns false when the replay is finished
    */
   #advance(): boolean {

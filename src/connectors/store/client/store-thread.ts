@@ -105,8 +105,8 @@ export class StoreThread {
   #closing: Promise<void> = Promise.resolve();
 
   /**
-   * @throws ERR_BLOCKSTEP_BAD_ARG; ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not
-   * installed; ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another
+   * @throws ERR_BLOCKSTEP_BAD_ARG. ERR_BLOCKSTEP_NO_PACKAGE if the client of the store is not
+   * installed. ERR_BLOCKSTEP_BAD_FILE if the file of an embedded store cannot be used, or another
    * process has it. A server that is down is no error.
    */
   constructor(options: StoreThreadOptions);

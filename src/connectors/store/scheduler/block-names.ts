@@ -41,10 +41,10 @@ export function checkFormat(format: unknown): BlockFormat {
 }
 
 /**
- * Returns the common prefix of an engine's keys. It identifies the meaning of the blocks: model,
- * layout, dtype, bytes and tokens of a block, hash seed, ranks, KV cache groups, and the version of
- * this format. Engines that differ in any of these never share. The prefix is a readable word
- * followed by a hash.
+ * Returns the common prefix of an engine's keys. It identifies the meaning of the blocks. It
+ * includes model, layout, dtype, bytes and tokens of a block, hash seed, ranks, KV cache groups,
+ * and the version of this format. Engines that differ in any of these never share. The prefix is a
+ * readable word followed by a hash.
  * @param epoch empty, or a name that hides blocks from before a reset
  * @throws ERR_BLOCKSTEP_BAD_ARG if the scheduler generated its own hash seed
  */

@@ -169,7 +169,7 @@ export class Lookups {
     for (const hash of hashes)
       for (let rank = 0; rank < numRanks; rank++) keys.push(blockKey(prefix, 0, rank, hash));
     thread.has(keys, (outcomes) => {
-      // A dropped request has ended, or is asked about anew.
+      // A dropped request has ended, or is asked about again.
       if (!lookup.isOver && this.#lookups.get(request.handle) === lookup)
         this.#apply(lookup, hashes, outcomes);
     });

@@ -10,8 +10,8 @@ export const SEAL_VERSION = 1;
 
 /**
  * Seals the content of a block with a header. The header consists of 32-bit little-endian words:
- * magic, version, bytes of the content (two words), and the CRC-32 of the key, the previous words
- * and the content. The rest is 0. A CRC finds damage; it does not prove who wrote the value.
+ * magic, version, bytes of the content (two words), and a CRC-32. That covers the key, the previous
+ * words and the content. The rest is 0. A CRC finds damage; it does not prove who wrote the value.
  * @returns a new buffer
  */
 export function seal(key: string, content: Uint8Array): Uint8Array {

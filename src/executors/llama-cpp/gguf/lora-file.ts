@@ -110,7 +110,7 @@ function mismatch(tensor: GgufTensor, a: GgufTensor, b: GgufTensor): string | nu
   return null;
 }
 
-/** Whether shapes are equal but for ones at the end. */
+/** Whether shapes are equal, apart from ones at the end. */
 function isShape(shape: readonly number[], wanted: readonly number[]): boolean {
   const length = Math.max(shape.length, wanted.length);
   return Array.from({ length }, (_, i) => (shape[i] ?? 1) === (wanted[i] ?? 1)).every(Boolean);

@@ -284,11 +284,10 @@ function checkMemory({ path, weightBytes }: ModelCard, free: number): void {
  * Loads a model from a GGUF file, which takes from less than a second to minutes. For a model in
  * several files, pass the path of the first file. Needs the package `@node-llama-cpp/<platform>` in
  * the version that `LLAMA_VERSIONS` names.
- * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG;
- * ERR_BLOCKSTEP_BAD_MODEL for a file that is missing, truncated or no model;
- * ERR_BLOCKSTEP_NO_MEMORY for weights that are not mapped and do not fit; ERR_BLOCKSTEP_NO_PACKAGE
- * without llama.cpp, or with another version of it; ERR_BLOCKSTEP_NO_NATIVE; and with the reason of
- * `signal`
+ * @returns a promise of the model. It is rejected with ERR_BLOCKSTEP_BAD_ARG,
+ * ERR_BLOCKSTEP_NO_NATIVE, or the reason of `signal`. ERR_BLOCKSTEP_BAD_MODEL: the file is missing,
+ * truncated or no model. ERR_BLOCKSTEP_NO_MEMORY: the weights are not mapped and do not fit.
+ * ERR_BLOCKSTEP_NO_PACKAGE: llama.cpp is not installed, or has another version
  */
 export function openLlamaModel(options: LlamaModelOptions): Promise<LlamaModel> {
   return LlamaModel.open(options);

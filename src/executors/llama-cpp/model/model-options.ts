@@ -16,7 +16,7 @@ export interface LlamaModelOptions {
    * The device type that llama.cpp computes on. It selects the package:
    * `@node-llama-cpp/linux-x64`, `@node-llama-cpp/linux-x64-cuda` and so on. A process can load
    * only one package. Default `auto`: CUDA or Vulkan, if its package is installed and its library
-   * finds a device; else Metal on a Mac with Apple's processor, else the CPU.
+   * finds a device. Otherwise Metal on a Mac with Apple's processor, otherwise the CPU.
    */
   readonly variant?: LlamaVariant;
   /**

@@ -93,8 +93,8 @@ export interface NativeLibrary {
   readonly maxSequences: number;
   readonly devices: readonly LlamaDevice[];
   /**
-   * The attention kernel on the CPU: `avx512`, `avx2`, `neon` or `plain` of ours; `llama`:
-   * llama.cpp's.
+   * The attention kernel on the CPU: `avx512`, `avx2`, `neon` and `plain` are blockstep's; `llama`
+   * is llama.cpp's.
    */
   readonly attention: string;
   /**

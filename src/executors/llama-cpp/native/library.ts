@@ -48,9 +48,9 @@ export interface Finders {
 let found: Promise<LlamaVariant> | null = null;
 
 /**
- * The variant that `auto` stands for on this machine: CUDA or Vulkan, if its package is installed
- * and its library finds a device; else Metal on a Mac with Apple's processor, else the CPU. Each
- * library is tried in its own process, because a process can load only one.
+ * The variant that `auto` stands for on this machine. It is CUDA or Vulkan, if its package is
+ * installed and its library finds a device. Otherwise it is Metal on a Mac with Apple's processor,
+ * otherwise the CPU. Each library is tried in its own process, because a process can load only one.
  */
 export function findLlamaVariant(): Promise<LlamaVariant> {
   found ??= chooseVariant({ folders: packageFolders, findsGpu });

@@ -41,9 +41,9 @@ interface Asked {
 }
 
 /**
- * Engines in processes of their own, two that compute prompts and two that go on, while one after the other is killed or
- * stopped at a random moment. After each disturbance every request must have ended, rightly or for its own reason, and
- * nothing may be left of it anywhere.
+ * Engines in processes of their own: two compute prompts and two continue. Meanwhile one after the
+ * other is killed or stopped at a random moment. After each disturbance every request must have
+ * ended, rightly or for its own reason, and nothing may be left of it anywhere.
  */
 export class KillRun {
   readonly figures: KillFigures = {

@@ -20,8 +20,9 @@ interface Waiting {
 }
 
 /**
- * A server that keeps blocks in memory, for stores that speak to it, with faults by the seed and the clock of a run: it is
- * down, slow, full, or hangs; it loses values, and damages them, and lies about them; some of its answers are none.
+ * A server that keeps blocks in memory, for stores that speak to it, with faults by the seed and
+ * the clock of a run. It is down, slow, full, or hangs. It loses and damages values, lies about
+ * them, and gives answers that are none.
  */
 export class FaultyServer {
   readonly #values = new MemoryStore(2 ** 24);

@@ -28,8 +28,8 @@ export function readApi(text: string): Description {
 }
 
 /**
- * A program that compiles exactly if a description of a C API agrees with the API's own headers: structs field by field, functions argument by
- * argument, and the values of enumerators.
+ * A program that compiles exactly if a description of a C API agrees with the API's own headers. It
+ * compares structs field by field, functions argument by argument, and the values of enumerators.
  */
 export function checkingProgram({ structs, functions, values }: Description): string {
   const lines = [

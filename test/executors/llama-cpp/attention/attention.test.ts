@@ -12,7 +12,10 @@ import type {
 import { filesIn } from '../../../../src/executors/llama-cpp/native/packages.js';
 import { hasLlama, libraryFolder, useLlama } from '../use-llama.js';
 
-/** Types of caches by llama.cpp's numbers, and how far llama.cpp's own answer may lie: it rounds to 16 and 8 bits on the way, ours does not. */
+/**
+ * Types of caches by llama.cpp's numbers, and how far off llama.cpp's own answer may be. It rounds
+ * to 16 and 8 bits on the way, the kernel here does not.
+ */
 const TYPES = [
   { type: 0, most: 2e-5, step: 16 },
   { type: 1, most: 0.02, step: 16 },

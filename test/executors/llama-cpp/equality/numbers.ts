@@ -26,8 +26,8 @@ export const FLASH: NumberType = {
 };
 
 /**
- * A cache as in `EXACT` for weights of fewer bits: llama.cpp rounds what it multiplies with them, and another order of sums, as another batch
- * has it, is rounded to other numbers.
+ * A cache as in `EXACT` for weights of fewer bits. llama.cpp rounds the factors that it multiplies
+ * with them. Another batch has another order of sums, which is rounded to other numbers.
  */
 export const ROUNDED: NumberType = { ...EXACT, nearness: 0.25 };
 

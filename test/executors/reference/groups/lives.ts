@@ -13,8 +13,8 @@ export interface Lived {
 }
 
 /**
- * A random life over drawn groups, of which some drafts are wrong: every text must be that of an unpaged computation, the memory must
- * never be wrong, and all blocks come back.
+ * A random life over drawn groups, with some wrong drafts. Every text must be that of an unpaged
+ * computation, the memory must never be wrong, and all blocks come back.
  */
 export async function groupLife(
   seed: number,

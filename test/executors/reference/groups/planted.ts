@@ -132,8 +132,8 @@ async function withZeroed(
 }
 
 /**
- * Plants every kind of error into the tables and plans of every configuration, at so many places of a run, and expects each to be
- * found in its own step and group.
+ * Plants every kind of error into the tables and plans of every configuration, at so many places of
+ * a run. Each must be found in its own step and group.
  */
 export function describePlantedGroups(where: Where = {}, most = Number.POSITIVE_INFINITY): void {
   describe.each(Object.entries(CONFIGS))('%s', (name, options) => {

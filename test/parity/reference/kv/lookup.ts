@@ -211,7 +211,10 @@ export class Lookup {
     return places;
   }
 
-  /** The longest hit where blocks need not be full: of a state the last one that is there, otherwise full blocks and a part of one more. */
+  /**
+   * The longest hit where blocks need not be full. For states it is the last state in the cache,
+   * otherwise full blocks and a part of one more.
+   */
   #findInside(spec: Spec, request: ReferenceRequest, most: number, isEagle: boolean): Place[] {
     const size = this.#hashBlockSize;
     const perBlock = spec.blockSize / size;

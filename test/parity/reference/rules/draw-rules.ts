@@ -35,8 +35,9 @@ export function drawRules(choice: Choice, recipe: Recipe, random: Random): Ruled
 }
 
 /**
- * Without synchronous loads that fail while a step is in flight: of several requests that fail with one block, vLLM counts a token of that
- * step as computed. With the rule `clipsHandOver` it would show in how many blocks are handed over.
+ * Without synchronous loads that fail while a step is in flight. If several requests fail with one
+ * block, vLLM counts a token of that step as computed. With the rule `clipsHandOver` it would show
+ * in how many blocks are handed over.
  */
 function withoutSharedFailures(connector: ConnectorRecipe, { config }: Recipe): ConnectorRecipe {
   return config.async_scheduling ? { ...connector, failsSync: false } : connector;

@@ -20,7 +20,10 @@ const PLAIN = 'with what every trace has';
 const DEEP = 'three batches in flight';
 const GROUPS = 'with KV cache groups';
 
-/** Workloads in which scheduler and reference once differed, or which hold what is rare: loads that failed over what others read, or behind a step from before a preemption. */
+/**
+ * Workloads in which scheduler and reference once differed, or which hold rare events. Loads failed
+ * over blocks that others read, or behind a step from before a preemption.
+ */
 const FOUND = [
   [PLAIN, 'august', 7150],
   [PLAIN, 'may', 20174],

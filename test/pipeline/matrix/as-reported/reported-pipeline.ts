@@ -20,8 +20,9 @@ interface Stage {
 }
 
 /**
- * Three stages as vllm-omni had them when #3774 was reported: vLLM's scheduler, whose finish goes by status, and an
- * adapter that borrows requests while a step is planned. Test code: it shows the failures that the guards are against.
+ * Three stages as vllm-omni had them when #3774 was reported. They have vLLM's scheduler, whose
+ * finish goes by status, and an adapter that borrows requests while a step is planned. Test code:
+ * it shows the failures that the guards are against.
  */
 export class ReportedPipeline implements Subject {
   died: string | null = null;

@@ -23,7 +23,8 @@ export function toLoad(view: KvView, local: number, end: number): Place[] {
 }
 
 /**
- * The most tokens, as every group has whole blocks of them, behind which a request can go on: with what it has locally and with what `has` says is there.
+ * The most tokens, as every group has whole blocks of them, behind which a request can go on. It
+ * has its local blocks, and those that `has` says is there.
  * @param most no more than these
  */
 export function longestMatch(

@@ -86,8 +86,8 @@ export class Reports {
   }
 
   /**
-   * Forgets the reports of a child, or of all, that a fence makes wrong: a late report of a load that was fenced cannot be told
-   * from one of the next load, unless it says its step.
+   * Forgets the reports of a child, or of all, that a fence makes wrong. A late report of a fenced
+   * load looks like a report of the next load, unless it names its step.
    */
   fence(isMeant: (of: { child: number }) => boolean): void {
     this.#waiting = this.#waiting.filter(

@@ -30,9 +30,10 @@ export interface BorrowerWorld {
 }
 
 /**
- * A borrowing adapter that holds requests up, and does everything wrong now and then: it loses, doubles and misplaces what it has taken out,
- * writes statuses of its own, and throws. It audits what it is shown: nothing that has ended stands in its arrays, each answer is the right
- * one, and of each end it hears once.
+ * A borrowing adapter that holds requests up, and does everything wrong now and then. It loses,
+ * doubles and misplaces borrowed requests, writes statuses of its own, and throws. It audits the
+ * scheduler too. No ended request is in its arrays, each answer is the right one, and it hears of
+ * each end once.
  */
 export class SimBorrower implements BorrowingAdapter {
   readonly waitingParked: Request[] = [];

@@ -19,8 +19,8 @@ constexpr u32 kFar = 24;
 constexpr u32 kMid = 16;
 constexpr u32 kNear = 8;
 
-/// Pools of fewer blocks lie in the caches, where prefetching only costs time. A lookup writes
-/// nothing, so the processor overlaps its misses by itself, up to larger pools.
+/// Pools of fewer blocks lie in the caches, where prefetching only costs time. For lookups the limit
+/// is higher: their loop has less to wait for.
 constexpr u32 kSmallPool = 1u << 15;
 constexpr u32 kSmallLookup = 1u << 16;
 

@@ -19,14 +19,18 @@ constexpr u32 kFar = 24;
 constexpr u32 kMid = 16;
 constexpr u32 kNear = 8;
 
-/// Pools of fewer blocks lie in the caches, where prefetching only costs time.
-constexpr u32 kSmallPool = 1u << 16;
+/// Pools of fewer blocks lie in the caches, where prefetching only costs time. For lookups the limit
+/// is higher: their loop has less to wait for.
+constexpr u32 kSmallPool = 1u << 15;
+constexpr u32 kSmallLookup = 1u << 16;
 
 /// Whether loops prefetch. In teams of several members, the other members hide the latency.
+/// `small`: no loop prefetches in pools of fewer blocks.
 template <Team T>
-BLOCKSTEP_HD constexpr bool fetches_ahead(const T&, [[maybe_unused]] const State& state) {
+BLOCKSTEP_HD constexpr bool fetches_ahead(const T&, [[maybe_unused]] const State& state,
+                                          [[maybe_unused]] u32 small = kSmallPool) {
   if constexpr (std::is_same_v<T, SoloTeam>) {
-    return state.config.num_blocks >= kSmallPool;
+    return state.config.num_blocks >= small;
   } else {
     return false;
   }

@@ -93,7 +93,7 @@ BLOCKSTEP_HD inline u32 count_hits(T& team, const State& state, const Keys& keys
 /// Ends synchronised.
 template <Team T, class Keys>
 BLOCKSTEP_HD inline u32 lookup(T& team, const State& state, const Keys& keys, u32 n, u32* out_ids) {
-  if (fetches_ahead(team, state)) return count_hits<true>(team, state, keys, n, out_ids);
+  if (fetches_ahead(team, state, kSmallLookup)) return count_hits<true>(team, state, keys, n, out_ids);
   return count_hits<false>(team, state, keys, n, out_ids);
 }
 
@@ -139,6 +139,23 @@ BLOCKSTEP_HD inline u32 publish(T& team, State& state, const u32* entries, u32 c
   return kNoFault;
 }
 
+/// drop_marked() in a team of one member, which needs no locks. Most chains have one block.
+BLOCKSTEP_HD inline void unlink_marked(SoloTeam& team, const State& state, const u32* ids, u32 count) {
+  ChainFetcher fetcher;
+  const bool ahead = fetches_ahead(team, state);
+  BLOCKSTEP_ROLLED
+  for (u32 i = 0; i < count; ++i) {
+    if (ahead) fetcher.fetch_ahead(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
+    Block& block = state.blocks[ids[i]];
+    if (!(block.flags & kDropped)) continue;
+    u32* link = bucket_of(state, block);
+    BLOCKSTEP_ROLLED
+    while (*link != ids[i]) link = &state.blocks[*link].next;
+    *link = block.next;
+    block.flags = 0;
+  }
+}
+
 /// Removes the blocks among `ids` that are marked kDropped from their chains, and clears their
 /// flags. Ids may repeat. `marked` is the number of blocks that this member marked. Ends
 /// synchronised.
@@ -149,13 +166,11 @@ BLOCKSTEP_HD inline void drop_marked(T& team, State& state, const u32* ids, u32 
   if (total == 0) return;
   state.num_published -= total;
   state.evictions += total;
-  ChainFetcher fetcher;
-  const bool ahead = fetches_ahead(team, state);
+  if constexpr (std::is_same_v<T, SoloTeam>) return unlink_marked(team, state, ids, count);
   // Several dropped blocks may share a bucket. The member that locks it first rebuilds the chain
   // without all of them.
   BLOCKSTEP_ROLLED
   for (u32 i = team.rank(); i < count; i += team.size()) {
-    if (ahead) fetcher.fetch_ahead(state, i, count, [&](u32 at) { return bucket_of(state, state.blocks[ids[at]]); });
     Block& block = state.blocks[ids[i]];
     // Read once, because another member may set a flag of the block concurrently. The group does
     // not change.

@@ -126,7 +126,7 @@ static void apply_both(Machine& machine, Machine& plain, Op op, u32 count, const
 /// chains.
 static void test_large() {
   static_assert(!std::is_same_v<PlainTeam, SoloTeam>);
-  constexpr u32 kBlocks = kSmallPool, kRows = 8, kLongest = 200;
+  constexpr u32 kBlocks = kSmallLookup, kRows = 8, kLongest = 200;
   Random random(1);
   for (const u32 bits : {0u, kForceBits + 12}) {
     Machine machine({kBlocks, kRows, kBlocks, bits});

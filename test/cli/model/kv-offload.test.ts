@@ -10,6 +10,9 @@ const PROMPTS = ['a', 'b', 'c', 'd'].map((letter) =>
   Array.from({ length: 40 }, (_, i) => `${letter} ${i}`).join(' '),
 );
 
+/** Servers that are started one after another over the same folder, at most. */
+const MOST_STARTS = 8;
+
 interface Answer {
   readonly choices: readonly { readonly text: string }[];
   readonly usage: { readonly prompt_tokens_details: { readonly cached_tokens: number } };
@@ -26,30 +29,34 @@ describe.skipIf(llamaForTests().folder === null)('blockstep serve --kv-offloadin
     const flags = ['--threads', '1', '--kv-offloading-size', '0.05', '--kv-offloading-path', tier];
     const complete = async (served: Awaited<ReturnType<typeof serveModel>>, prompt: string) =>
       (await served.ask('/v1/completions', { prompt, max_tokens: 12, temperature: 0 })) as Answer;
-    const first = await serveModel(model, ...flags);
-    expect(first.said.stdout).toContain(
-      `KV beyond the cache: 51 MiB of host memory, and prefixes that come again on disk in ${tier}.`,
-    );
     const texts: string[] = [];
-    for (const prompt of PROMPTS) {
-      texts.push((await complete(first, prompt)).choices[0].text);
-      expect(cachedTokens(await complete(first, prompt))).toBeGreaterThan(64);
+    // A disk that is slower than computing is not waited for: on a busy machine it takes more than
+    // one restart until a prefix was written in time, and read in time.
+    let mostCached = 0;
+    for (let start = 0; start < MOST_STARTS && mostCached <= 64; start++) {
+      const served = await serveModel(model, ...flags);
+      expect(served.said.stdout).toContain(
+        `KV beyond the cache: 51 MiB of host memory, and prefixes that come again on disk in ${tier}.`,
+      );
+      for (const [i, prompt] of PROMPTS.entries()) {
+        const answer = await complete(served, prompt);
+        texts[i] ??= answer.choices[0].text;
+        expect(answer.choices[0].text).toBe(texts[i]);
+        if (start === 0) expect(cachedTokens(answer)).toBe(0);
+        mostCached = Math.max(mostCached, cachedTokens(answer));
+        expect(cachedTokens(await complete(served, prompt))).toBeGreaterThan(64);
+      }
+      // The last blocks are written with later steps.
+      for (let k = 0; k < 5; k++) await complete(served, `Another text ${k}`);
+      served.child.kill('SIGTERM');
+      expect(await served.ended).toEqual([0, null]);
     }
-    // The last blocks are written with later steps.
-    for (let k = 0; k < 5; k++) await complete(first, `Another text ${k}`);
-    first.child.kill('SIGTERM');
-    expect(await first.ended).toEqual([0, null]);
-
-    const second = await serveModel(model, ...flags);
-    const again: Answer[] = [];
-    for (const prompt of PROMPTS) again.push(await complete(second, prompt));
-    expect(again.map(({ choices }) => choices[0].text)).toEqual(texts);
-    // A disk that is slower than computing is not waited for.
-    expect(Math.max(...again.map(cachedTokens))).toBeGreaterThan(64);
+    expect(mostCached).toBeGreaterThan(64);
     // The tier belongs to one server.
-    const third = await serveModel(model, ...flags);
-    expect(await third.ended).toEqual([2, null]);
-    expect(third.said.stderr).toContain('another engine has it open');
+    await serveModel(model, ...flags);
+    const other = await serveModel(model, ...flags);
+    expect(await other.ended).toEqual([2, null]);
+    expect(other.said.stderr).toContain('another engine has it open');
   });
 
   it('refuses models whose KV cannot be cut into blocks', async () => {

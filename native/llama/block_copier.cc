@@ -9,8 +9,8 @@
 namespace blockstep::llama {
 namespace {
 
-/// Bytes that llama.cpp writes for a sequence without cells, if it has one cache: a magic number,
-/// the sequence, the number of streams, and the number of cells. Several caches write more.
+/// Bytes that llama.cpp writes for a sequence without cells, if it has one cache. They hold a magic
+/// number, the sequence, the number of streams, and the number of cells. Several caches write more.
 constexpr std::size_t kEmptyBytes = 16;
 
 }  // namespace

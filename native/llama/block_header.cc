@@ -50,7 +50,7 @@ CopyEnd check_header(const uint8_t* block, const BlockOrigin& origin, std::size_
   if (header.magic != kMagic) return CopyEnd::kNoBlock;
   for (std::size_t i = 0; i < origin.size(); i++)
     if (header.origin[i] != origin[i]) return static_cast<CopyEnd>(static_cast<std::size_t>(CopyEnd::kLibrary) + i);
-  // The rest is equal in every block of this origin, but for the place.
+  // Except for the place, the rest is equal in every block of this origin.
   if (header.bytes != bytes || header.from < 0 || header.from % block_size != 0) return CopyEnd::kDamaged;
   return CopyEnd::kDone;
 }

@@ -30,8 +30,8 @@ describe.skipIf(llamaForTests().folder === null)('blockstep serve --kv-offloadin
     const complete = async (served: Awaited<ReturnType<typeof serveModel>>, prompt: string) =>
       (await served.ask('/v1/completions', { prompt, max_tokens: 12, temperature: 0 })) as Answer;
     const texts: string[] = [];
-    // A disk that is slower than computing is not waited for: on a busy machine it takes more than
-    // one restart until a prefix was written in time, and read in time.
+    // The server does not wait for a disk that is slower than computing. On a busy machine more than
+    // one restart may be needed until a prefix was written and read in time.
     let mostCached = 0;
     for (let start = 0; start < MOST_STARTS && mostCached <= 64; start++) {
       const served = await serveModel(model, ...flags);

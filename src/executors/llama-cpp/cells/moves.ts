@@ -5,9 +5,8 @@ const COPY = 1;
 const SAVE = 2;
 const LOAD = 3;
 /**
- * Numbers of a move: kind, source sequence, target sequence, first position, end position. A save or
- * a load has the place of a block in an arena in place of the target, and the arena in place of the
- * end.
+ * Numbers of a move: kind, source sequence, target sequence, first position, end position. For a save
+ * or a load, the third number is the place of a block in an arena, and the fifth is the arena.
  */
 const WIDTH = 5;
 

@@ -28,8 +28,8 @@ export class LlamaKv {
   /** Size of a saved block, with its header. */
   readonly bytesPerBlock: number;
   /**
-   * Names everything that the KV of equal tokens depends on: the contents of the model's file and
-   * of its adapters, the version of llama.cpp, the type of the cache, and the block size.
+   * Names everything that the KV of equal tokens depends on. These are the contents of the model's
+   * file and adapters, the version of llama.cpp, the cache's type, and the block size.
    */
   readonly origin: string;
   readonly #context: NativeContext;

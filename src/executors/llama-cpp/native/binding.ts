@@ -283,8 +283,8 @@ export interface NativeContext {
   addArena(pointer: bigint, numBlocks: number): number;
   dropArena(arena: number): void;
   /**
-   * First position of a saved block in its text if its header says that this context may load it;
-   * otherwise the negative number of a `CopyEnd`.
+   * First position of a saved block in its text. If this context may not load the block, by its
+   * header, the result is the negative number of a `CopyEnd`.
    */
   placeOf(arena: number, block: number): number;
   /**

@@ -1,7 +1,8 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { closeSync, constants, fchmodSync, ftruncateSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, constants, fchmodSync, ftruncateSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { BlockstepError, describeError } from '../../../base/errors.js';
+import { makeFolder } from '../../../base/make-folder.js';
 import { loadAddon } from '../../../core/loader.js';
 import { type Identity, readIdentity, writeIdentity } from './head.js';
 
@@ -65,7 +66,7 @@ export class SlotFile {
     if (shared !== undefined) throw refused(path, HELD);
     let fd = -1;
     try {
-      mkdirSync(dirname(path), { recursive: true });
+      makeFolder(dirname(path));
       fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600);
       const unlocked = loadAddon().lockFile(fd);
       if (unlocked !== null) throw new Error(unlocked === 'held' ? HELD : `it cannot be locked: ${unlocked}`);

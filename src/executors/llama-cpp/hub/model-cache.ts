@@ -1,5 +1,4 @@
 import {
-  mkdirSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -11,6 +10,7 @@ import {
 import { hostname } from 'node:os';
 import { basename, dirname, join, sep } from 'node:path';
 import { isObject } from '../../../base/checks.js';
+import { makeFolder } from '../../../base/make-folder.js';
 import { downloadError, systemWords } from './download-error.js';
 import { isPlainPath } from './hub-name.js';
 import type { HubFile } from './listing.js';
@@ -60,7 +60,7 @@ export class ModelCache {
   prepare(path: string): void {
     const folder = dirname(this.place(path));
     try {
-      mkdirSync(folder, { recursive: true });
+      makeFolder(folder);
       const root = realpathSync(dirname(dirname(this.folder)));
       if (`${realpathSync(folder)}${sep}`.startsWith(`${root}${sep}`)) return;
     } catch (error) {

@@ -333,6 +333,33 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     expect(await page.evaluate(() => [localStorage.length, document.cookie])).toEqual([0, '']);
   });
 
+  it('keeps a new key though answers to an older one come late', async () => {
+    const { url } = await serve({ serve: { apiKeys: ['right'] } });
+    const { page } = await openServed(browser, url);
+    await expectText(page, '#health-word', 'locked');
+    const late: (() => Promise<void>)[] = [];
+    await page.route('**/*', async (route) => {
+      const request = route.request();
+      const isOld = request.headers()['authorization'] === 'Bearer wrong';
+      if (isOld && !request.url().includes('/figures')) late.push(() => route.continue());
+      else await route.continue();
+    });
+    await page.locator('#key').fill('wrong');
+    await page.keyboard.press('Enter');
+    await expectText(page, '#key-note', 'the key is not valid');
+    await page.locator('#key').fill('right');
+    await page.keyboard.press('Enter');
+    await expectText(page, '#health-word', 'healthy');
+    expect(late.length).toBeGreaterThan(0);
+    for (const go of late) {
+      const answer = page.waitForResponse((response) => response.status() === 401);
+      await go();
+      await (await answer).finished();
+    }
+    expect(await page.evaluate(() => sessionStorage.getItem('blockstep-key'))).toBe('right');
+    await expectText(page, '#health-word', 'healthy');
+  });
+
   it('shows by a word and a colour that a figure is bad, and a slow step does not hide the others', async () => {
     const { url, engine } = await busy();
     const { page } = await openServed(browser, url);

@@ -38,7 +38,8 @@ export class Server {
     const response = await fetch(path, { ...init, headers, cache: 'no-store' });
     if (response.ok || response.status === 304) return response;
     const refusal = new Refusal(response.status, await messageOf(response));
-    if (response.status === 401) {
+    // A late answer to an older key must not remove the key that was entered since.
+    if (response.status === 401 && sessionStorage.getItem(KEY) === key) {
       sessionStorage.removeItem(KEY);
       this.onKeyNeeded(key === null ? '' : refusal.message);
     }

@@ -72,16 +72,3 @@ export function joined(a: Int32Array, b: Int32Array): Int32Array {
   all.set(b, a.length);
   return all;
 }
-
-/** Lists up to this length are compared in less time than a set is made. */
-const FEW = 8;
-
-/**
- * The values of a list, each once, in the order in which they come first.
- * @returns the list itself, if it has each value once; not so for long lists
- */
-export function distinct<T>(list: T[]): T[] {
-  const isFew = list.length <= FEW;
-  if (isFew && list.every((each, i) => list.indexOf(each) === i)) return list;
-  return [...new Set(list)];
-}

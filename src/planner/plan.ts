@@ -5,12 +5,13 @@ import type { SchedulerOptions } from '../scheduler/options/options.js';
 import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
 import type { Profile } from './model/profile.js';
+import { compare, compareUntilMissed, feltBy, ranked } from './sweep/comparison.js';
 import { type Capacity, Evaluation, type FleetRun, findCapacity, requestRate } from './sweep/evaluation.js';
 import { type FleetSize, findFleetSize } from './sweep/fleet-size.js';
 import { type KnobValue, optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
 import { Pool } from './sweep/pool.js';
 import { ROUTERS, type Router } from './sweep/routing.js';
-import { bestOf, paretoOptimal, roundsOf, SEARCHES, type Search, survivors } from './sweep/search.js';
+import { paretoOptimal, roundsOf, SEARCHES, type Search } from './sweep/search.js';
 import type { Condition } from './sweep/slo.js';
 import { shareColumns } from './sweep/task.js';
 
@@ -114,20 +115,6 @@ export interface Plan {
   readonly steps: number;
 }
 
-/** The runs of points at one load. */
-interface Comparison {
-  /** The load, as a multiple of the trace's own. */
-  readonly speedUp: number;
-  /** The run of the first round, which has all points of the comparison. */
-  readonly first: ReadonlyMap<number, FleetRun>;
-  /** The run with the most requests. */
-  readonly latest: ReadonlyMap<number, FleetRun>;
-  /** The runs with all requests. */
-  readonly whole: ReadonlyMap<number, FleetRun>;
-}
-
-/** The highest load of a comparison, as a multiple of the trace's own. */
-const MOST_LOAD = 64;
 /** Members of the profile's ensemble in a band. */
 const MEMBERS = 4;
 /** Parts of the trace's time with their own number of engines. */
@@ -157,34 +144,21 @@ export async function plan(input: PlanInput): Promise<Plan> {
       evaluation.run({ ...fleetOf(points[i], member), speedUp, requests });
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
 
-    const rounds = (count: number) => roundsOf(search, count, workload.length, finalists);
-    const runAt = async (speedUp: number, candidates: readonly number[]): Promise<Comparison> => {
-      const own = rounds(candidates.length);
+    const comparisons = await compareUntilMissed(points.length, (speedUp, candidates) => {
+      const rounds = roundsOf(search, candidates.length, workload.length, finalists);
+      const stage = speedUp === 1 ? 'points' : `points at ${speedUp} times the load`;
       const done = begin(
         input,
-        speedUp === 1 ? 'points' : `points at ${speedUp} times the load`,
-        own.reduce((sum, round) => sum + round.points, 0),
+        stage,
+        rounds.reduce((sum, round) => sum + round.points, 0),
       );
-      const first = new Map<number, FleetRun>();
-      const latest = new Map<number, FleetRun>();
-      let whole = new Map<number, FleetRun>();
-      for (const { points: count, requests } of own) {
-        const chosen = whole.size === 0 ? candidates : survivors(whole, count);
-        const runs = await inOrder(chosen, async (i) => {
-          const run = await runOf(i, -1, speedUp, requests);
-          done();
-          return run;
-        });
-        whole = new Map(chosen.map((i, k) => [i, runs[k]]));
-        for (const [i, run] of whole) {
-          if (!first.has(i)) first.set(i, run);
-          latest.set(i, run);
-        }
-      }
-      return { speedUp, first, latest, whole };
-    };
-    const comparisons = await compareUntilMissed(runAt, points.length);
-    const { latest, whole } = comparisons[0];
+      return compare(candidates, rounds, async (i, requests) => {
+        const run = await runOf(i, -1, speedUp, requests);
+        done();
+        return run;
+      });
+    });
+    const { latest, whole } = comparisons[0].runs;
 
     const wholeIndices = [...whole.keys()];
     const isOptimal = paretoOptimal([...whole.values()]);
@@ -238,7 +212,7 @@ export async function plan(input: PlanInput): Promise<Plan> {
         return { point, run: latest.get(i)!, isParetoOptimal: at >= 0, band: at < 0 ? null : bands[at] };
       }),
       rankedAt: requestRate(workload) * felt.speedUp,
-      sensitivities: sensitivitiesOf(sweep, points, felt.first),
+      sensitivities: sensitivitiesOf(sweep, points, felt.runs.first),
       finalists: found,
       fleet,
       steps: [...latest.values()].reduce((sum, run) => sum + run.steps, 0),
@@ -247,44 +221,6 @@ export async function plan(input: PlanInput): Promise<Plan> {
     signal?.removeEventListener('abort', stop);
     await pool.close();
   }
-}
-
-/**
- * Compares all points at the trace's own load. Then the load is doubled until every point misses the
- * objective: at a light load points hardly differ. Points that miss it are not run at higher loads.
- */
-async function compareUntilMissed(
-  runAt: (speedUp: number, candidates: readonly number[]) => Promise<Comparison>,
-  points: number,
-): Promise<Comparison[]> {
-  const comparisons = [
-    await runAt(
-      1,
-      Array.from({ length: points }, (_, i) => i),
-    ),
-  ];
-  for (let speedUp = 2; speedUp <= MOST_LOAD; speedUp *= 2) {
-    const bearing = [...comparisons[comparisons.length - 1].latest].filter(([, { strain }]) => strain <= 1);
-    if (bearing.length === 0) break;
-    comparisons.push(
-      await runAt(
-        speedUp,
-        bearing.map(([i]) => i),
-      ),
-    );
-  }
-  return comparisons;
-}
-
-/** The points that were run with all requests, those first that bear the highest load. */
-function ranked(comparisons: readonly Comparison[]): number[] {
-  return [...new Set([...comparisons].reverse().flatMap(({ whole }) => bestOf(whole)))];
-}
-
-/** The comparison of all points at the highest load. Some of them miss the objective there, if any does at some load. */
-function feltBy(comparisons: readonly Comparison[]): Comparison {
-  const [{ first }] = comparisons;
-  return comparisons.filter((each) => each.first.size === first.size).at(-1)!;
 }
 
 /** The points of a plan, and its options with their defaults. */

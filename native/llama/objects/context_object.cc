@@ -86,7 +86,7 @@ Runner& ContextObject::runner(Napi::Env env) const {
 Napi::Value ContextObject::compute(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   Runner& runner = this->runner(env);
-  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(env, "a program is computed already");
+  if (is_busy()) throw Napi::Error::New(env, "a program is computed already");
   const auto program = info[0].As<Napi::Int32Array>();
   const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
   if (size > program.ElementLength()) throw Napi::RangeError::New(env, "the program is longer than its array");
@@ -176,7 +176,7 @@ Napi::Value ContextObject::cells(const Napi::CallbackInfo& info) {
 
 Napi::Value ContextObject::positions(const Napi::CallbackInfo& info) {
   const Runner& runner = this->runner(info.Env());
-  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(info.Env(), "a program is computed");
+  if (is_busy()) throw Napi::Error::New(info.Env(), "a program is computed");
   const auto [first, last] = runner.positions(info[0].As<Napi::Number>());
   auto pair = Napi::Array::New(info.Env(), 2);
   pair.Set(0u, first);
@@ -227,7 +227,7 @@ Napi::Value ContextObject::place_of(const Napi::CallbackInfo& info) {
 Napi::Value ContextObject::copy(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   copier(env);
-  if (goes_on_ || copies_ != nullptr) throw Napi::Error::New(env, "a program is computed already");
+  if (is_busy()) throw Napi::Error::New(env, "a program is computed already");
   const auto moves = info[0].As<Napi::Int32Array>();
   const std::size_t size = info[1].As<Napi::Number>().Uint32Value();
   if (size > moves.ElementLength() || size % 5 != 0) throw Napi::RangeError::New(env, "a list of moves is cut off");
@@ -265,7 +265,7 @@ void ContextObject::settle_copies(Napi::Env env, const Copies& copies, const Nap
   const Napi::HandleScope scope(env);
   if (copies_.get() == &copies) copies_.reset();
   // Somebody may have waited for these copies, and begun other work meanwhile.
-  if (copies_ == nullptr && !goes_on_) {
+  if (!is_busy()) {
     self_.Reset();
     if (runner_ != nullptr) channel_.Unref(env);
   }

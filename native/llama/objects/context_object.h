@@ -51,6 +51,8 @@ class ContextObject : public Napi::ObjectWrap<ContextObject> {
     std::size_t num_blocks;
   };
 
+  /// Whether the runner's thread works for an earlier call.
+  bool is_busy() const { return goes_on_ || copies_ != nullptr; }
   const BlockCopier& copier(Napi::Env env) const;
   /// The memory of a block of an arena. @throws Napi::Error
   uint8_t* block_of(Napi::Env env, int arena, int block) const;

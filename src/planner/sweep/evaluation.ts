@@ -45,9 +45,9 @@ export class Evaluation {
   readonly workload: Workload;
   readonly slo: readonly Condition[];
   readonly #pool: Pool;
-  readonly #memory: Memory;
+  readonly #onRun: Memory['onRun'];
   /** The loads of finalists are runs of comparisons, too. */
-  readonly #runs = new Map<string, FleetRun>();
+  readonly #runs: Map<string, FleetRun>;
   /** Hash of everything that all runs have in common, with the trace hashed once. */
   readonly #common = createHash('sha256');
 
@@ -62,7 +62,8 @@ export class Evaluation {
     this.workload = workload;
     this.slo = slo;
     this.#pool = pool;
-    this.#memory = memory;
+    this.#onRun = memory.onRun;
+    this.#runs = new Map(memory.known);
     const { arrivalMs, inputTokens, outputTokens, hashIds } = workload.columns;
     for (const column of [arrivalMs, inputTokens, outputTokens, hashIds])
       this.#common.update(new Uint8Array(column.buffer, column.byteOffset, column.byteLength));
@@ -76,7 +77,7 @@ export class Evaluation {
    */
   async run(fleet: Fleet, parts = 0): Promise<FleetRun> {
     const key = this.#keyOf(fleet, parts);
-    const known = this.#memory.known?.get(key) ?? this.#runs.get(key);
+    const known = this.#runs.get(key);
     if (known !== undefined) return known;
     const { engines } = fleet;
     const tasks = Math.min(engines, engines === 1 ? 1 : 4 * this.#pool.threads);
@@ -86,7 +87,7 @@ export class Evaluation {
     );
     const run = this.#merge(results, fleet, parts);
     this.#runs.set(key, run);
-    this.#memory.onRun?.(key, run);
+    this.#onRun?.(key, run);
     return run;
   }
 
@@ -180,7 +181,7 @@ export interface Capacity {
 
 /** Bounds of the search, as multiples of the trace's own rate, and the precision of its result. */
 const LEAST = 1 / 64;
-const MOST = 64;
+export const MOST_LOAD = 64;
 const NEAR = 1.05;
 
 /**
@@ -200,7 +201,7 @@ export async function findCapacity(
     return run;
   };
   let low = 0;
-  let high = MOST * 2;
+  let high = MOST_LOAD * 2;
   let at = 1;
   let run = await look(at);
   let best = run;
@@ -209,20 +210,20 @@ export async function findCapacity(
     if (run.strain <= 1) {
       low = at;
       best = run;
-      if (at >= MOST) break;
+      if (at >= MOST_LOAD) break;
     } else {
       high = at;
       if (low === 0) best = run;
       if (at <= LEAST) break;
     }
     if (low === 0) at = high / 2;
-    else if (high > MOST) at = low * 2;
+    else if (high > MOST_LOAD) at = low * 2;
     else if (high / low > NEAR) at = Math.sqrt(low * high);
     else break;
     run = await look(at);
   }
   tried.sort((a, b) => a.requestsPerSecond - b.requestsPerSecond);
-  return { requestsPerSecond: rate * low, isLeast: low >= MOST, run: best, tried };
+  return { requestsPerSecond: rate * low, isLeast: low >= MOST_LOAD, run: best, tried };
 }
 
 /** Mean requests a second of a trace. */

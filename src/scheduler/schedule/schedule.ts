@@ -1,4 +1,4 @@
-import { distinct, joined } from '../../base/arrays.js';
+import { joined } from '../../base/arrays.js';
 import { channels } from '../../base/channels.js';
 import { Control } from '../../core/core.js';
 import { type AskedConnector, FAILED } from '../connector/ask-connector.js';
@@ -79,7 +79,7 @@ export function endSchedule(s: SchedulerState, plan: Plan, commonPrefix: number)
       commonPrefix >= 0 && mayShare(s) ? commonPrefix : findCommonPrefix(s);
   advance(s, plan);
   if (s.finishedIds.length > 0) {
-    plan.finished = distinct(s.finishedIds);
+    plan.finished = [...new Set(s.finishedIds)];
     plan.finishedHandles = s.finishedHandles;
     s.finishedIds = [];
     s.finishedHandles = [];

@@ -14,6 +14,15 @@ using gpu_code::OnDevice;
 
 constexpr Config kPool{64, 8, 16, 0};
 
+/// Tables for 4 entries of kPool.
+static TablesShape tables_of(u32 max_tokens) {
+  TablesShape shape{};
+  shape.max_tokens = max_tokens;
+  shape.max_entries = 4;
+  shape.max_blocks_per_row = kPool.max_blocks_per_row;
+  return shape;
+}
+
 static double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }

@@ -92,9 +92,7 @@ static void test_captured_stream() {
   const std::string refused = message_of([&] { bench.cuda().record_step(1, theirs); });
   EXPECT(has(refused, kBadArg) && has(refused, std::to_string(theirs).c_str()), "%s", refused.c_str());
   EXPECT(has(message_of([&] { apply_log(*in_theirs, 1); }), kBadArg), "a log in it");
-  TablesShape shape{};
-  shape.max_tokens = shape.max_entries = shape.max_blocks_per_row = 4;
-  EXPECT(has(message_of([&] { in_theirs->make_tables(shape, 16, 1); }), kBadArg), "padding in it");
+  EXPECT(has(message_of([&] { in_theirs->make_tables(tables_of(4), 16, 1); }), kBadArg), "padding in it");
   in_theirs->check();  // it has not answered, which is no error
   gpu_code::require(cudaStreamEndCapture(stream, &graph), "end");
   apply_log(*core, 1);

@@ -34,10 +34,7 @@ static void test_padding_on_its_way() {
     *static_cast<std::atomic<bool>*>(flag) = true;
   };
   gpu_code::require(cudaLaunchHostFunc(stream, forward_pass, &done), "a forward pass");
-  TablesShape shape{};
-  shape.max_tokens = shape.max_entries = 4;
-  shape.max_blocks_per_row = kPool.max_blocks_per_row;
-  core->make_tables(shape, 16, 1);
+  core->make_tables(tables_of(4), 16, 1);
   // The padding runs without its stream, too.
   gpu_code::require(cudaStreamDestroy(stream), "destroy");
   core.reset();
@@ -48,17 +45,13 @@ static void test_padding_on_its_way() {
 static void test_half_of_the_launches() {
   cudaStream_t stream;
   gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
-  TablesShape shape{};
-  shape.max_tokens = 40000;
-  shape.max_entries = 4;
-  shape.max_blocks_per_row = kPool.max_blocks_per_row;
   const std::pair<const char*, std::function<void(Device&, DeviceTables&)>> calls[] = {
       {"gather", [](Device&, DeviceTables& tables) { tables.gather_slot(GatherHead{1, 1, 40000, 0, 0, 0, 1}, 0, 40003); }},
       {"digest", [](Device& core, DeviceTables&) { core.start_digest(1); }},
   };
   for (const auto& [name, call] : calls) {
     auto core = open_core(0, reinterpret_cast<std::uintptr_t>(stream));
-    DeviceTables& tables = core->make_tables(shape, 16, 1);
+    DeviceTables& tables = core->make_tables(tables_of(40000), 16, 1);
     gpu_code::require(cudaStreamSynchronize(stream), "the padding");
     const u64 before = gpu_code::abandoned_bytes();
     plant("hold,fail=4");  // each launch asks first whether the stream is being captured
@@ -77,10 +70,7 @@ static void test_early_gathers() {
   gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");
   for (const bool is_own : {false, true}) {
     const auto core = is_own ? open_core(0) : open_core(0, reinterpret_cast<std::uintptr_t>(stream));
-    TablesShape shape{};
-    shape.max_tokens = shape.max_entries = 4;
-    shape.max_blocks_per_row = kPool.max_blocks_per_row;
-    DeviceTables& tables = core->make_tables(shape, 16, 1);
+    DeviceTables& tables = core->make_tables(tables_of(4), 16, 1);
     GatherHead head{};
     const auto begins_early = [&] {
       const unsigned before = gpu_shim::launches_that_begin_early();

@@ -14,11 +14,7 @@ static void test_steps_wait_for_no_idle_gpu() {
   const auto theirs = make_stream();
   const u64 stream = reinterpret_cast<std::uintptr_t>(theirs->get());
   const auto core = open_core(0);
-  TablesShape shape{};
-  shape.max_tokens = 40000;
-  shape.max_entries = 4;
-  shape.max_blocks_per_row = kPool.max_blocks_per_row;
-  DeviceTables& tables = core->make_tables(shape, 16, 1);
+  DeviceTables& tables = core->make_tables(tables_of(40000), 16, 1);
   std::vector<std::unique_ptr<CudaBench>> lanes;
   for (const CopyMode mode : {CopyMode::kAuto, CopyMode::kBatch, CopyMode::kKernel, CopyMode::kCopies}) {
     for (const CompletionMode completion : {CompletionMode::kWriteValue, CompletionMode::kEvent}) {

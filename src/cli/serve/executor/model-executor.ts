@@ -6,7 +6,11 @@ import type { SamplingParams } from '../../../engine/executor/sampling-params.js
 import { readGguf } from '../../../executors/llama-cpp/gguf/gguf-file.js';
 import { readLoras } from '../../../executors/llama-cpp/gguf/lora-file.js';
 import { fittingPool, inWords, memoryNeeds } from '../../../executors/llama-cpp/gguf/memory-needs.js';
-import { type ModelCard, readModelCard } from '../../../executors/llama-cpp/gguf/model-card.js';
+import {
+  isEmbeddingModel,
+  type ModelCard,
+  readModelCard,
+} from '../../../executors/llama-cpp/gguf/model-card.js';
 import {
   findLlamaVariant,
   LlamaExecutor,
@@ -22,7 +26,7 @@ import { modelOptions, SAMPLING_DEFAULTS } from '../../../serve/model/loaded-mod
 import type { ModelOptions } from '../../../serve/model/model-options.js';
 import type { Io } from '../../terminal/io.js';
 import { embeddingExecutor } from './embedding-executor.js';
-import { describeOffload, hasOffload, makeOffload, offloadBytes } from './kv-offload.js';
+import { describeOffload, makeTiers, parseOffload } from './kv-offload.js';
 import { Loading } from './loading.js';
 import type { ModelFlags } from './model-flags.js';
 import type { ServedExecutor } from './served-executor.js';
@@ -67,6 +71,7 @@ export async function modelExecutor(
   const card = readModelCard(header);
   const chatTemplate = flags.chatTemplate === undefined ? null : readTemplate(flags.chatTemplate);
   checkForModel(card, flags, given);
+  const offload = parseOffload(flags, card, given);
   const loras = Object.entries(flags.lora ?? {});
   const loraBytes = readLoras(loras, header);
   const wanted = { ...given, ...(flags.ctx !== undefined && { maxModelLen: flags.ctx }) };
@@ -76,7 +81,7 @@ export async function modelExecutor(
   const looks = flags.variant === 'auto' && !process.env['BLOCKSTEP_LLAMA_LIBRARY'] && flags.gpuLayers !== 0;
   const variant = looks ? await findLlamaVariant() : flags.variant;
   const id = basename(file).replace(/(-00001-of-\d{5})?\.gguf$/i, '');
-  if (!card.generates || (card.pooling ?? 'none') !== 'none') {
+  if (isEmbeddingModel(card)) {
     const embedding = await load(file, card, flags, io);
     try {
       return await embeddingExecutor(embedding, id, flags, wanted);
@@ -90,8 +95,7 @@ export async function modelExecutor(
   const free = memory === undefined ? null : memory * GIB;
   // The memory is read before the weights are loaded, because mapped weights take memory only when
   // they are read.
-  const tierBytes = offloadBytes(flags);
-  const onHost = (free ?? freeHostMemory()) - loraBytes - tierBytes;
+  const onHost = (free ?? freeHostMemory()) - loraBytes - (offload?.hostBytes ?? 0);
   const early = isOnHost ? sizesFor(card, flags, wanted, onHost, false) : null;
   const model = await load(file, card, flags, io);
   let executor: LlamaExecutor | null = null;
@@ -106,7 +110,7 @@ export async function modelExecutor(
       ...sizes,
       cacheType,
       ...(threads !== undefined && { threads }),
-      kvTransfer: hasOffload(flags),
+      kvTransfer: offload !== null,
     });
     const { canRollBack } = executor.limits;
     const { enablePrefixCaching = canRollBack } = given;
@@ -126,14 +130,14 @@ export async function modelExecutor(
       ),
       ...(isOnGpu ? [] : [describeAttention(model)]),
       describePool(card, flags, sizes, enablePrefixCaching),
-      ...(hasOffload(flags) ? [describeOffload(flags)] : []),
+      ...(offload === null ? [] : [describeOffload(offload)]),
       ...(loras.length === 0 ? [] : [`Adapters: ${loras.map(([name]) => name).join(', ')}.`]),
       describeSampling(sampling),
       describeForms(served),
       ...(await warnings(served, executor.threads, gpus.length > 0)),
     ];
     // Nothing fails behind this, so nobody has to close the tiers.
-    const tiers = makeOffload(executor, flags);
+    const tiers = offload === null ? null : makeTiers(executor, offload);
     return {
       executor,
       ...tiers?.sides,
@@ -326,13 +330,13 @@ const MOST_SEQUENCES = 256;
  * @throws ERR_BLOCKSTEP_BAD_ARG
  */
 function checkForModel(
-  { window, stateNumbers, generates, pooling }: ModelCard,
-  flags: ModelFlags,
+  card: ModelCard,
+  { variant, gpuLayers, lora, contextShift }: ModelFlags,
   given: Partial<SchedulerOptions>,
 ): void {
-  const { variant, gpuLayers, lora, contextShift } = flags;
   if (contextShift) throw badArgument('--context-shift', 'true', `absent: ${NO_CONTEXT_SHIFT}`);
   const { maxNumSeqs = 1, numSpeculativeTokens = 0, enablePrefixCaching = false } = given;
+  const { window, stateNumbers } = card;
   const hasStates = stateNumbers > 0;
   const most = window > 0 && !hasStates ? MOST_SEQUENCES / 2 : MOST_SEQUENCES;
   if (maxNumSeqs > most)
@@ -341,32 +345,9 @@ function checkForModel(
     throw badArgument('--num-speculative-tokens', String(numSpeculativeTokens), `0, ${STATES}`);
   if (enablePrefixCaching && hasStates)
     throw badArgument('--enable-prefix-caching', 'true', `absent, ${STATES}`);
-  const isEmbedding = !generates || (pooling ?? 'none') !== 'none';
-  if (hasOffload(flags)) {
-    const why =
-      window > 0
-        ? 'with a sliding window'
-        : hasStates
-          ? 'with states'
-          : isEmbedding
-            ? 'that generates no text'
-            : null;
-    if (why !== null)
-      throw badArgument(
-        '--kv-offloading-size',
-        'set',
-        `absent with a model ${why}, like --kv-offloading-path`,
-      );
-    if (given.enablePrefixCaching === false)
-      throw badArgument(
-        '--no-enable-prefix-caching',
-        'set',
-        'absent with KV offloading, which finds blocks by their hashes',
-      );
-  }
   if (variant === 'cpu' && (gpuLayers ?? 0) > 0)
     throw badArgument('--gpu-layers', String(gpuLayers), 'absent or 0 with --variant cpu');
-  if (lora !== undefined && isEmbedding) {
+  if (lora !== undefined && isEmbeddingModel(card)) {
     const names = Object.keys(lora).join(', ');
     throw badArgument('--lora', names, 'absent with a model that generates no text');
   }

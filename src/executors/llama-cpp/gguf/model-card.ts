@@ -159,6 +159,11 @@ function numbersOf(path: string, architecture: string, values: ReadonlyMap<strin
   return { needed, number, perLayer };
 }
 
+/** Whether a model gives vectors or scores of texts, and generates no text. */
+export function isEmbeddingModel({ generates, pooling }: ModelCard): boolean {
+  return !generates || (pooling ?? 'none') !== 'none';
+}
+
 /** Numbers in the state of one recurrent layer, for Mamba, LFM2 and RWKV. */
 function stateNumbers(number: (key: string) => number | null, width: number): number {
   const heads = number('wkv.head_size');

@@ -1,6 +1,6 @@
 // Everything that saved KV depends on, as hashes: only blocks of the same origin are loaded.
 import { createHash } from 'node:crypto';
-import { open } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
 import { messageOf } from '../../../base/errors.js';
 import { badModel } from '../gguf/bad-model.js';
 import { partPaths, readGguf } from '../gguf/gguf-file.js';
@@ -72,17 +72,8 @@ async function digestsOf(model: LlamaModel): Promise<readonly [string, string]> 
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   try {
-    const file = await open(path);
-    try {
-      const piece = Buffer.allocUnsafe(PIECE);
-      for (;;) {
-        const { bytesRead } = await file.read(piece, 0, PIECE, null);
-        if (bytesRead === 0) return hash.digest('hex');
-        hash.update(piece.subarray(0, bytesRead));
-      }
-    } finally {
-      await file.close();
-    }
+    for await (const piece of createReadStream(path, { highWaterMark: PIECE })) hash.update(piece as Buffer);
+    return hash.digest('hex');
   } catch (cause) {
     throw badModel(path, `cannot be read: ${messageOf(cause)}`, cause);
   }

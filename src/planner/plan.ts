@@ -5,7 +5,7 @@ import type { SchedulerOptions } from '../scheduler/options/options.js';
 import { resolveOptions } from '../scheduler/options/resolve-options.js';
 import type { Workload } from '../workload/workload.js';
 import type { Profile } from './model/profile.js';
-import { compare, compareUntilMissed, feltBy, ranked } from './sweep/comparison.js';
+import { compare, compareAround, feltBy, ranked } from './sweep/comparison.js';
 import { type Capacity, Evaluation, type FleetRun, findCapacity, requestRate } from './sweep/evaluation.js';
 import { type FleetSize, findFleetSize } from './sweep/fleet-size.js';
 import { type KnobValue, optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
@@ -103,8 +103,9 @@ export interface Plan {
   /** In the order of the sweep. */
   readonly points: readonly PlannedPoint[];
   /**
-   * The load of the sensitivities, in requests per second. Of the trace's own load, times powers of
-   * two, it is the lowest at which a point misses the objective.
+   * The load of the sensitivities, in requests per second: the trace's own load times a power of
+   * two. It is the highest such load that all points were run at, and at which some meet the
+   * objective and others miss it, if there is such a load.
    */
   readonly rankedAt: number;
   readonly sensitivities: readonly Sensitivity[];
@@ -144,7 +145,7 @@ export async function plan(input: PlanInput): Promise<Plan> {
       evaluation.run({ ...fleetOf(points[i], member), speedUp, requests });
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
 
-    const comparisons = await compareUntilMissed(points.length, (speedUp, candidates) => {
+    const comparisons = await compareAround(points.length, (speedUp, candidates) => {
       const rounds = roundsOf(search, candidates.length, workload.length, finalists);
       const stage = speedUp === 1 ? 'points' : `points at ${speedUp} times the load`;
       const done = begin(
@@ -158,7 +159,7 @@ export async function plan(input: PlanInput): Promise<Plan> {
         return run;
       });
     });
-    const { latest, whole } = comparisons[0].runs;
+    const { latest, whole } = comparisons.find(({ speedUp }) => speedUp === 1)!.runs;
 
     const wholeIndices = [...whole.keys()];
     const isOptimal = paretoOptimal([...whole.values()]);

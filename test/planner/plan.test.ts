@@ -239,6 +239,49 @@ describe('a plan', () => {
     expect(one.best).toBeGreaterThan(1.2 * many.best);
   });
 
+  it('ranks points at loads that some of them bear, where none bears the trace’s own', async () => {
+    // At its own load the queue only grows: the trace is over before a latency tells points apart.
+    const heavy = generateWorkload({ requests: 150, requestRate: 60, seed: 6 });
+    const overload: PlanInput = {
+      ...input,
+      workload: heavy,
+      slo: parseSlo('ttft:p95<20s,tpot:p95<25ms'),
+      sweep: parseSweep('max-num-seqs=8|16|32|64,max-num-batched-tokens=256|2k'),
+      maxEngines: 0,
+    };
+    const { points, finalists, rankedAt, requestsPerSecond } = await plan({ ...overload, finalists: 8 });
+    const [quickest] = points.toSorted((a, b) => a.run.strain - b.run.strain);
+    const [winner, second] = finalists;
+    expect(quickest.run.strain).toBeGreaterThan(1);
+    // By the strain at that load another point wins, which bears half as much.
+    expect(quickest.point).not.toEqual(winner.point);
+    expect(rankedAt).toBeLessThanOrEqual(winner.capacity.requestsPerSecond);
+    expect(requestsPerSecond).toBeGreaterThan(4 * winner.capacity.requestsPerSecond);
+    const few = await plan({ ...overload, finalists: 2 });
+    expect(few.finalists).toEqual([winner, second]);
+    expect(few.points).toEqual(points);
+  });
+
+  it('says so where no load is light enough', async () => {
+    const loads: string[] = [];
+    const { finalists, points } = await plan({
+      ...input,
+      slo: parseSlo('ttft:p95<1ms'),
+      sweep: parseSweep('max-num-seqs=2|32'),
+      finalists: 1,
+      maxEngines: 0,
+      onProgress: (stage, done) => done === 0 && loads.push(stage),
+    });
+    expect(loads.slice(0, 4)).toEqual([
+      'points',
+      'points at 0.125 times the load',
+      'points at 0.03125 times the load',
+      'points at 0.015625 times the load',
+    ]);
+    expect(finalists[0].capacity.requestsPerSecond).toBe(0);
+    expect(points.every(({ run }) => run.strain > 1)).toBe(true);
+  });
+
   it('has no two finalists that were decided alike', async () => {
     const sweep = parseSweep('max-num-seqs=200|300|400|2');
     const { points, finalists } = await plan({ ...input, sweep, finalists: 3, maxEngines: 0 });

@@ -1,5 +1,5 @@
-// Points compared at one load, and at rising loads until none meets the objective.
-import { type FleetRun, MOST_LOAD } from './evaluation.js';
+// Points compared at one load, and at the loads between which they begin to miss the objective.
+import { type FleetRun, LEAST_LOAD, MOST_LOAD } from './evaluation.js';
 import { bestOf, type Round, survivors } from './search.js';
 
 /** The runs of points at one load, by their indices. */
@@ -41,30 +41,77 @@ export async function compare(
 }
 
 /**
- * Compares all points at the trace's own load. Then the load is doubled until every point misses the
- * objective: at a light load points hardly differ. Points that miss it are not run at higher loads.
+ * Compares all points at the trace's own load, and at the loads that tell them apart.
+ *
+ * At a light load points hardly differ. So the load is doubled until every point misses the
+ * objective. Points that miss it are not run at higher loads.
+ *
+ * Where every point misses it from the begin, queues only grow, and latencies say how long the trace
+ * is. So the highest load at which a point meets the objective is searched for, by powers of two.
+ * @returns the comparisons by rising load
  */
-export async function compareUntilMissed(
+export async function compareAround(
   count: number,
   compareAt: (speedUp: number, points: readonly number[]) => Promise<PointRuns>,
 ): Promise<Comparison[]> {
+  const all = Array.from({ length: count }, (_, i) => i);
   const comparisons: Comparison[] = [];
-  let points = Array.from({ length: count }, (_, i) => i);
-  for (let speedUp = 1; points.length > 0 && speedUp <= MOST_LOAD; speedUp *= 2) {
+  const look = async (speedUp: number, points: readonly number[]): Promise<number[]> => {
     const runs = await compareAt(speedUp, points);
     comparisons.push({ speedUp, runs });
-    points = [...runs.latest].filter(([, { strain }]) => strain <= 1).map(([point]) => point);
+    return pointsThatMeet(runs);
+  };
+  let meeting = await look(1, all);
+  if (meeting.length > 0) {
+    for (let speedUp = 2; meeting.length > 0 && speedUp <= MOST_LOAD; speedUp *= 2)
+      meeting = await look(speedUp, meeting);
+    return comparisons;
   }
-  return comparisons;
+  // By bisection, since each of these comparisons has all points.
+  let missed = 0;
+  let met = 1 - Math.log2(LEAST_LOAD);
+  while (met - missed > 1) {
+    const middle = (missed + met) >>> 1;
+    meeting = await look(2 ** -middle, all);
+    if (meeting.length > 0) met = middle;
+    else missed = middle;
+  }
+  return comparisons.sort((a, b) => a.speedUp - b.speedUp);
 }
 
-/** The points that were run with all requests, those first that bear the highest load. */
+/**
+ * The points that were run with all requests, those first that meet the objective at the highest
+ * load. Of points that meet it at the same loads, the strain at the next load decides.
+ * @param comparisons by rising load
+ */
 export function ranked(comparisons: readonly Comparison[]): number[] {
-  return [...new Set(comparisons.toReversed().flatMap(({ runs }) => bestOf(runs.whole)))];
+  const ranks: number[] = [];
+  let candidates: Iterable<number> = comparisons[0].runs.whole.keys();
+  for (const { runs } of comparisons) {
+    const among = new Set(candidates);
+    ranks.unshift(...bestOf(runs.whole).filter((point) => among.has(point)));
+    candidates = pointsThatMeet(runs);
+  }
+  return [...new Set(ranks)];
 }
 
-/** The comparison of all points at the highest load. Some miss the objective there, if any does at some load. */
+/**
+ * The comparison that shows best how points differ: of those with all points, the one with the
+ * highest load at which some meet the objective, and some miss it. Where no load is such, it is the
+ * lowest at which all miss, otherwise the highest.
+ * @param comparisons by rising load
+ */
 export function feltBy(comparisons: readonly Comparison[]): Comparison {
-  const [all] = comparisons;
-  return comparisons.findLast(({ runs }) => runs.first.size === all.runs.first.size) ?? all;
+  const most = Math.max(...comparisons.map(({ runs }) => runs.first.size));
+  const whole = comparisons.filter(({ runs }) => runs.first.size === most);
+  const meets = ({ runs }: Comparison): number => pointsThatMeet(runs).length;
+  return (
+    whole.findLast((each) => meets(each) > 0 && meets(each) < most) ??
+    whole.find((each) => meets(each) === 0) ??
+    whole[whole.length - 1]
+  );
+}
+
+function pointsThatMeet({ latest }: PointRuns): number[] {
+  return [...latest].filter(([, { strain }]) => strain <= 1).map(([point]) => point);
 }

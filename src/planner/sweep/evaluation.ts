@@ -180,7 +180,7 @@ export interface Capacity {
 }
 
 /** Bounds of the search, as multiples of the trace's own rate, and the precision of its result. */
-const LEAST = 1 / 64;
+export const LEAST_LOAD = 1 / 64;
 export const MOST_LOAD = 64;
 const NEAR = 1.05;
 
@@ -214,7 +214,7 @@ export async function findCapacity(
     } else {
       high = at;
       if (low === 0) best = run;
-      if (at <= LEAST) break;
+      if (at <= LEAST_LOAD) break;
     }
     if (low === 0) at = high / 2;
     else if (high > MOST_LOAD) at = low * 2;

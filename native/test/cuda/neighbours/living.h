@@ -15,7 +15,7 @@ using gpu_code::OnDevice;
 constexpr Config kPool{64, 8, 16, 0};
 
 /// Tables for 4 entries of kPool.
-static TablesShape tables_of(u32 max_tokens) {
+inline TablesShape tables_of(u32 max_tokens) {
   TablesShape shape{};
   shape.max_tokens = max_tokens;
   shape.max_entries = 4;
@@ -23,12 +23,12 @@ static TablesShape tables_of(u32 max_tokens) {
   return shape;
 }
 
-static double seconds_since(std::chrono::steady_clock::time_point start) {
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class Call>
-static std::string message_of(const Call& call) {
+inline std::string message_of(const Call& call) {
   try {
     call();
   } catch (const Error& error) {
@@ -37,9 +37,9 @@ static std::string message_of(const Call& call) {
   return "none";
 }
 
-static bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+inline bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-static std::unique_ptr<Device> open_core(u32 device, std::optional<u64> stream = {}) {
+inline std::unique_ptr<Device> open_core(u32 device, std::optional<u64> stream = {}) {
   gpu_code::Options options;
   options.device = device;
   options.stream = stream;
@@ -47,7 +47,7 @@ static std::unique_ptr<Device> open_core(u32 device, std::optional<u64> stream =
 }
 
 /// Applies a log that opens a row and takes blocks for it, and waits for its completion.
-static void apply_log(Device& device, u32 number) {
+inline void apply_log(Device& device, u32 number) {
   Log log;
   log.add(Op::kOpen, 0, {number});
   log.add(Op::kExtend, 1, {number, 3});
@@ -62,7 +62,7 @@ static void apply_log(Device& device, u32 number) {
 
 /// A core, arenas and a lane on a GPU, used and destroyed. Blocks of an arena are read and written
 /// after all work of the GPU, which is impossible during a capture.
-static void live_on(u32 device, bool beside_capture = false) {
+inline void live_on(u32 device, bool beside_capture = false) {
   const auto core = open_core(device);
   apply_log(*core, 1);
   core->start_digest(1);

@@ -6,7 +6,7 @@
 namespace blockstep::cuda {
 namespace {
 
-/// Maximum time of a store in an empty stream.
+/// Maximum time from the end of a stream to the moment at which its store can be read.
 constexpr std::chrono::milliseconds kStorePatience{100};
 
 /// cuStreamWriteValue64() if this GPU can store 64 bits, otherwise null.
@@ -44,9 +44,14 @@ bool Timeline::store_comes(cudaStream_t stream) {
   } catch (const Error&) {
     return false;
   }
-  const auto deadline = std::chrono::steady_clock::now() + kStorePatience;
-  while (word().load(std::memory_order_acquire) != kProbe) {
-    if (std::chrono::steady_clock::now() >= deadline) {
+  // A busy machine or GPU begins the stream late, and that says nothing about the store.
+  auto deadline = std::chrono::steady_clock::now() + kPatience;
+  for (bool is_over = false; word().load(std::memory_order_acquire) != kProbe;) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_over && query(stream) != cudaErrorNotReady) {
+      is_over = true;
+      deadline = now + kStorePatience;
+    } else if (now >= deadline) {
       memory_.abandon();
       return false;
     }

@@ -74,6 +74,8 @@ MUTANTS = [
     ]),
     ('neighbours', 'cuda/lane/timeline.cc', [
         ('stores are trusted', 'if (write_ && store_comes(stream)) return;', 'if (write_ && (store_comes(stream) || true)) return;'),
+        ('a stream that begins late stores nothing', 'auto deadline = std::chrono::steady_clock::now() + kPatience;',
+         'auto deadline = std::chrono::steady_clock::now() + kStorePatience;'),
     ]),
     ('neighbours', 'cuda/lane/cuda_lane.cc', [
         ('a word that is late is lost', '} else if (!silent_since_) {\n    silent_since_ = now;\n  } else if (now - *silent_since_ >= kWordPatience) {',

@@ -12,11 +12,12 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { scriptArguments } from '../../../src/base/scripts/script-file.js';
 import { writeIdentity } from '../../../src/connectors/store/slots/head.js';
 import { SlotFile } from '../../../src/connectors/store/slots/slot-file.js';
 import { Outcome } from '../../../src/connectors/store/stores/block-store.js';
+import { loadAddon } from '../../../src/core/loader.js';
 import { Random } from '../../support/engine-bench.js';
 import { share } from '../../support/share.js';
 import { temporaryFolder } from '../../support/temp-file.js';
@@ -204,6 +205,20 @@ describe('a file of slots', () => {
     expect(() => serve({ store: { path } })).toThrow(/another engine has it open/);
     first.child.kill('SIGKILL');
     await first.over;
+    SlotFile.open(path).release();
+  });
+
+  it('is refused where the file system has no locks, and left as it is', () => {
+    const addon = loadAddon();
+    // The operating system's reason, whatever it is.
+    const why = addon.lockFile(2 ** 20);
+    expect(why).toMatch(/descriptor/i);
+    const path = newPath();
+    const lock = vi.spyOn(addon, 'lockFile').mockReturnValue('No locks available');
+    onTestFinished(() => lock.mockRestore());
+    expect(() => SlotFile.open(path)).toThrow(/cannot be used: it cannot be locked: No locks available/);
+    expect(statSync(path).size).toBe(0);
+    lock.mockRestore();
     SlotFile.open(path).release();
   });
 

@@ -67,8 +67,8 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
   #view!: KvView;
   #keys!: BlockKeys;
   #matches!: Matches;
-  /** Name of the KV cache groups in keys on disk; empty for one group of full attention. */
-  #groups = '';
+  /** Name of the KV cache groups and the number of ranks, in keys on disk. */
+  #layout = '';
   /** Handles of requests that were admitted with a load, until the second call after the load. */
   readonly #admitted = new Set<number>();
   readonly #counts = { lookups: 0, hits: 0, hitTokens: 0, stores: 0, storedBlocks: 0, failedStores: 0 };
@@ -98,7 +98,7 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
       diskBudgetMs === undefined
         ? null
         : new DiskBlocks({
-            ...{ ...shared, now, groups: () => this.#groups },
+            ...{ ...shared, now, layout: () => this.#layout },
             budgetMs: checkNumber('diskBudgetMs', diskBudgetMs, 0),
           });
   }
@@ -108,8 +108,8 @@ export class OffloadConnector implements SchedulerConnector<OffloadOrders | null
     needHashes('an OffloadConnector', view);
     this.#view = view;
     this.#keys = new BlockKeys(view);
-    const { layout } = view;
-    this.#groups = layout === '' ? '' : createHash('sha256').update(layout).digest('hex').slice(0, 32);
+    const layout = JSON.stringify([view.layout, this.reporters[0].length]);
+    this.#layout = createHash('sha256').update(layout).digest('hex').slice(0, 32);
     const [keys, index, incoming, disk] = [this.#keys, this.#index, this.#incoming, this.#disk];
     this.#matches = new Matches({ view, keys, index, incoming, disk });
   }

@@ -96,7 +96,7 @@ export function ranked(comparisons: readonly Comparison[]): number[] {
 }
 
 /**
- * The comparison that shows best how points differ: of those with all points, the one with the
+ * The comparison that shows best how points differ. Of the comparisons with all points, it has the
  * highest load at which some meet the objective, and some miss it. Where no load is such, it is the
  * lowest at which all miss, otherwise the highest.
  * @param comparisons by rising load

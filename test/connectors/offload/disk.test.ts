@@ -308,6 +308,21 @@ describe('the disk tier of an offload', () => {
     await second.close();
   });
 
+  it('finds nothing that an engine with another number of ranks has stored', async () => {
+    const path = directory();
+    const first = withDisk(path, {}, { hostBlocks: 100 }, 2);
+    await askTwice(first);
+    await first.close();
+    const second = withDisk(path, {}, { hostBlocks: 100 }, 1);
+    await ask(second);
+    expect(second.connector.stats().disk).toMatchObject({ hits: 0, readBlocks: 0 });
+    await second.close();
+    const third = withDisk(path, {}, { hostBlocks: 100 }, 2);
+    await ask(third);
+    expect(third.connector.stats().disk).toMatchObject({ hits: 1, readBlocks: BLOCKS });
+    await third.close();
+  });
+
   it('keeps a hash seed for engines that are given none, and not for those that are', async () => {
     const path = directory();
     const engine = { hashSeed: undefined } as never;

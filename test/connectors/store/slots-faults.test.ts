@@ -33,8 +33,10 @@ function newPath(): string {
 }
 
 /** Starts a process that stores. */
-function writer(path: string, maxBytes: number, letter: string) {
-  const child = spawn(process.execPath, [...WRITER, path, `${maxBytes}`, letter]);
+function writer(path: string, maxBytes: number, letter: string, env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [...WRITER, path, `${maxBytes}`, letter], {
+    env: { ...process.env, ...env },
+  });
   onTestFinished(() => void child.kill('SIGKILL'));
   const heard = { child, rounds: 0, errors: '', over: once(child, 'close') };
   child.stdout.on('data', (dots: Buffer) => {
@@ -204,6 +206,25 @@ describe('a file of slots', () => {
     expect(() => serve({ store: { path } })).toThrow(/another engine has it open/);
     first.child.kill('SIGKILL');
     await first.over;
+    SlotFile.open(path).release();
+  });
+
+  it.skipIf(process.platform !== 'linux')('is refused where the file system has no locks', async () => {
+    const folder = temporaryFolder();
+    const library = join(folder, 'no-locks.so');
+    const input = '#include <errno.h>\nextern "C" int flock(int, int) { errno = ENOLCK; return -1; }\n';
+    execFileSync('c++', ['-shared', '-fPIC', '-xc++', '-', '-o', library], { input });
+    const path = join(folder, 'kv.slots');
+    const one = writer(path, 2 ** 21, 'a', { LD_PRELOAD: library });
+    let isOver = false;
+    void one.over.then(() => (isOver = true));
+    await until(
+      () => isOver || one.rounds > 0,
+      () => `the end of a writer: ${one.errors}`,
+    );
+    expect(one.rounds).toBe(0);
+    expect(one.errors).toMatch(/cannot be used: .*it cannot be locked: No locks available/);
+    expect(statSync(path).size).toBe(0);
     SlotFile.open(path).release();
   });
 

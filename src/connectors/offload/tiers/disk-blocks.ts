@@ -11,10 +11,9 @@ import { ABSENT, type TierIndex } from './tier-index.js';
 /** Options of a `DiskBlocks`. */
 export interface DiskBlocksOptions {
   /**
-   * Returns the name of the engine's KV cache groups, when it is known; empty for one group of full
-   * attention.
+   * Returns the name of the engine's KV cache groups and number of ranks, when it is known.
    */
-  readonly groups: () => string;
+  readonly layout: () => string;
   /** The index of the tier in front of the disk. */
   readonly index: TierIndex;
   readonly ranks: readonly number[];
@@ -182,7 +181,7 @@ export class DiskBlocks {
       this.#places = [];
     }
     const [finds, reads, writes] = [this.#finds, this.#reads, this.#writes];
-    const orders = { groups: this.#options.groups(), reset: this.#mustReset, finds, reads, writes };
+    const orders = { layout: this.#options.layout(), reset: this.#mustReset, finds, reads, writes };
     this.#mustReset = false;
     [this.#finds, this.#reads, this.#writes] = [[], [], []];
     return orders;

@@ -33,8 +33,8 @@ export class DiskTier {
   /** False: a new epoch could not be written to the file, so the disk is not used. */
   #isOn = true;
   #ended: DiskEnd[] = [];
-  /** The KV cache groups of the engine, as its orders name them. */
-  #groups = '';
+  /** The KV cache groups and ranks of the engine, as its orders name them. */
+  #layout = '';
   /** The common prefix of all keys; empty: it must be recomputed. */
   #prefix = '';
   #lastError: string | null = null;
@@ -64,9 +64,9 @@ export class DiskTier {
   }
 
   /** Begins the orders of a plan. */
-  begin({ groups, reset, finds, reads, writes }: DiskOrders): void {
-    if (this.#groups !== groups) this.#prefix = '';
-    this.#groups = groups;
+  begin({ layout, reset, finds, reads, writes }: DiskOrders): void {
+    if (this.#layout !== layout) this.#prefix = '';
+    this.#layout = layout;
     if (reset) this.#renew();
     for (const { job, keys } of finds) this.#find(job, keys);
     for (const order of reads) this.#read(order);
@@ -125,7 +125,7 @@ export class DiskTier {
   #named(keys: readonly bigint[]): string[] | null {
     if (!this.#isOn) return null;
     if (this.#prefix === '') {
-      const hash = createHash('sha256').update(JSON.stringify([this.#file.epoch, this.#groups]));
+      const hash = createHash('sha256').update(JSON.stringify([this.#file.epoch, this.#layout]));
       this.#prefix = `${hash.digest('hex').slice(0, 32)}:`;
     }
     return keys.map((key) => this.#prefix + key.toString(16));

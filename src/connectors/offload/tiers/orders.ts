@@ -31,10 +31,10 @@ export interface KeyedOrder {
 /** The workers' jobs on disk, in this order. */
 export interface DiskOrders {
   /**
-   * Name of the KV cache groups. Blocks stored under another name are not found. Empty for one
-   * group of full attention.
+   * Name of the KV cache groups and the number of ranks. Blocks stored under another name are not
+   * found, because another number of ranks divides the KV otherwise.
    */
-  readonly groups: string;
+  readonly layout: string;
   /** Whether all earlier content must be forgotten first. */
   readonly reset: boolean;
   /** Keys to look up. */

@@ -8,6 +8,11 @@ const WINDOW_TOKENS = 65_536;
  */
 const TRY_EVERY = 32;
 const MOST_MS = 1000;
+/**
+ * Longest duration that counts, in milliseconds. A longer one, or a negative one, comes from a clock
+ * that jumped.
+ */
+const LONGEST_MS = 600_000;
 
 /**
  * Decides whether the disk is faster than computing, by their recent durations. A lookup lasts from
@@ -71,7 +76,7 @@ export class Pace {
   allows(numTokens: number, isSure: boolean): boolean {
     const ms = this.#lookupMs;
     this.#isSlow = ms !== null && ms > this.computingMs(isSure ? numTokens : numTokens * this.#yield);
-    return !this.#isSlow || this.#now() - this.#askedAt >= Math.min(MOST_MS, TRY_EVERY * (ms ?? 0));
+    return !this.#isSlow || Math.abs(this.#now() - this.#askedAt) >= Math.min(MOST_MS, TRY_EVERY * (ms ?? 0));
   }
 
   /** Notes that the disk is asked. @returns the present time */
@@ -84,15 +89,21 @@ export class Pace {
    * A lookup is over, in time or too late. @param share the part of its tokens that arrived, 0 to 1
    */
   looked(begunAt: number, share: number): void {
+    this.#yield += NEWEST * (share - this.#yield);
     const ms = this.#now() - begunAt;
+    if (!isDuration(ms)) return;
     const before = this.#lookupMs ?? ms;
     this.#lookupMs = Math.min(ms, before + NEWEST * (ms - before));
-    this.#yield += NEWEST * (share - this.#yield);
   }
 
   #count(): void {
     if (this.#since === null) return;
-    this.#busyMs += this.#now() - this.#since;
+    const ms = this.#now() - this.#since;
+    if (isDuration(ms)) this.#busyMs += ms;
     this.#since = null;
   }
+}
+
+function isDuration(ms: number): boolean {
+  return ms >= 0 && ms <= LONGEST_MS;
 }

@@ -45,11 +45,11 @@ export class Moves {
     this.#push(LOAD, sequence, place, from, arena);
   }
 
-  /** Takes all moves: the list is empty afterwards. @returns a copy of them */
-  take(): Int32Array {
-    const taken = this.list.values.slice(0, this.list.length);
+  /** Drains all moves: the list is empty afterwards. @returns a copy of them */
+  drain(): Int32Array {
+    const drained = this.list.values.slice(0, this.list.length);
     this.clear();
-    return taken;
+    return drained;
   }
 
   #push(kind: number, sequence: number, target: number, from: number, to: number): void {

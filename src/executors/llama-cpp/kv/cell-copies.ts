@@ -160,7 +160,7 @@ export class CellCopies {
     });
     const turn = { copies, sequences, over: settled };
     this.#turn = turn;
-    return { turn, moves: moves().take(), over };
+    return { turn, moves: moves().drain(), over };
   }
 
   #save(each: Waiting): boolean {

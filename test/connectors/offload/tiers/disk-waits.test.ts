@@ -153,6 +153,27 @@ describe('who waits for the disk tier', () => {
     expect(bench.leftovers()).toEqual([]);
   });
 
+  it.each([-1e9, 1e9])('nobody for ever, though the clock jumps by %i ms', async (jump) => {
+    const hold = new Hold();
+    using bench = await empty(hold);
+    await onDisk(bench);
+    hold.on = true;
+    expect(begin(bench)).toBe(0);
+    bench.time += jump;
+    bench.engine.step();
+    hold.on = false;
+    await bench.finish();
+    await bench.restDisk();
+    expect(bench.executor.faults).toEqual([]);
+    expect(bench.leftovers()).toEqual([]);
+    // The disk is used as before.
+    await onDisk(bench);
+    const hits = bench.connector.stats().disk?.hits ?? 0;
+    await serve(bench, PROMPT);
+    expect(bench.connector.stats().disk).toMatchObject({ hits: hits + 1, waiting: 0, inFlight: 0 });
+    expect(bench.leftovers()).toEqual([]);
+  });
+
   it('whoever wants what the disk has dropped learns it by one read', async () => {
     const hold = new Hold();
     const path = join(root, String(count++));
@@ -275,6 +296,48 @@ describe('the pace of disk and computing', () => {
     now = 5000;
     pace.plan(0);
     expect(pace.computingMs(100)).toBe(10);
+  });
+
+  it.each([-1e9, 1e9])('measures nothing across a clock that jumps by %i ms', (jump) => {
+    let now = 0;
+    const pace = new Pace(() => now);
+    const step = (): void => {
+      pace.plan(100);
+      now += 10;
+      pace.plan(0);
+    };
+    step();
+    pace.looked(pace.ask() - 20, 1);
+    expect([pace.allows(200, true), pace.allows(199, true)]).toEqual([true, false]);
+    // The clock jumps while a step runs, and while a lookup is under way.
+    pace.plan(100);
+    const begunAt = pace.ask();
+    now += jump;
+    pace.plan(0);
+    pace.looked(begunAt, 1);
+    for (let i = 0; i < 40; i++) {
+      step();
+      pace.looked(pace.ask() - 20, 1);
+    }
+    now += 1;
+    expect(pace.computingMs(100)).toBeCloseTo(10, 0);
+    expect([pace.allows(400, true), pace.allows(100, true)]).toEqual([true, false]);
+    // A slow disk is tried again.
+    now += 1000;
+    expect(pace.allows(100, true)).toBe(true);
+  });
+
+  it('tries a slow disk again though the clock jumped back', () => {
+    let now = 1e9;
+    const pace = new Pace(() => now);
+    pace.plan(100);
+    now += 10;
+    pace.plan(0);
+    pace.looked(pace.ask() - 20, 1);
+    now = 0;
+    expect(pace.allows(100, true)).toBe(true);
+    pace.looked(pace.ask() - 20, 1);
+    expect(pace.allows(100, true)).toBe(false);
   });
 
   it('asks while the disk is faster, and now and then while it is not', () => {

@@ -104,8 +104,8 @@ export interface Plan {
   readonly points: readonly PlannedPoint[];
   /**
    * The load of the sensitivities, in requests per second: the trace's own load times a power of
-   * two. It is the highest such load that all points were run at, and at which some meet the
-   * objective and others miss it, if there is such a load.
+   * two. It is the highest load of all points at which some meet the objective and others miss it,
+   * if there is such a load.
    */
   readonly rankedAt: number;
   readonly sensitivities: readonly Sensitivity[];

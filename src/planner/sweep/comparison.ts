@@ -96,9 +96,10 @@ export function ranked(comparisons: readonly Comparison[]): number[] {
 }
 
 /**
- * The comparison that shows best how points differ: of those with all points, the one with the
- * highest load at which some meet the objective, and some miss it. Where no load is such, it is the
- * lowest at which all miss, otherwise the highest.
+ * The comparison that shows best how points differ. Only comparisons of all points count. The
+ * comparison with the highest load at which some points meet the objective and others miss it comes
+ * first. Without such a load, it is the lowest load at which all points miss it, or else the highest
+ * load.
  * @param comparisons by rising load
  */
 export function feltBy(comparisons: readonly Comparison[]): Comparison {

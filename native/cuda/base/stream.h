@@ -18,8 +18,6 @@ cudaError_t query(cudaEvent_t event);
 #if defined(GPU_SHIM_THREADS)
 // Each thread of a kernel is a host thread, beside other work.
 constexpr std::chrono::milliseconds kPatience{15000};
-#elif defined(GPU_SHIM)
-constexpr std::chrono::milliseconds kPatience{2000};  // tests wait for its end
 #else
 constexpr std::chrono::milliseconds kPatience{5000};
 #endif

@@ -31,7 +31,7 @@ static void test_held_gpu() {
   const OnDevice on(0);
   // Not the memory of the self-test, which may still answer.
   const gpu_code::MappedMemory next(sizeof(Mailbox));
-  EXPECT(seconds_since(start) < 30, "it took %.1f s", seconds_since(start));
+  EXPECT(seconds_since(start) < 60, "it took %.1f s", seconds_since(start));
   EXPECT(gpu_code::abandoned_bytes() > before, "work that did not end may use nothing");
   plant("");
   const gpu_code::Probe after = gpu_code::probe(0);
@@ -50,7 +50,7 @@ static void test_held_before_loading() {
   const gpu_code::Probe found = gpu_code::probe(5);
   EXPECT(!found.usable && has(found.reason, "could not be loaded") && has(found.reason, "busy with something else"), "%s",
          found.reason.c_str());
-  EXPECT(seconds_since(start) < 15, "it took %.1f s", seconds_since(start));
+  EXPECT(seconds_since(start) < 30, "it took %.1f s", seconds_since(start));
   plant("devices=6");
   live_on(5);
   plant("");

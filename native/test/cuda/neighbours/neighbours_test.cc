@@ -115,9 +115,8 @@ static void test_captured_stream() {
 /// Checks that a GPU has passed are not repeated, except that it exists.
 static void test_usable_once() {
   EXPECT(gpu_code::probe(0).usable, "it works");
-  plant("hold");  // a self-test would wait for its kernel
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT(gpu_code::probe(0).usable && seconds_since(start) < 1, "it was tested again");
+  plant("hold");  // a self-test would wait for its kernel, and give up
+  EXPECT(gpu_code::probe(0).usable, "it was tested again");
   plant("lose=1");
   EXPECT(has(message_of([] { open_core(0); }), kCuda), "a lost GPU");
   EXPECT(!gpu_code::probe(0).usable, "a lost GPU");

@@ -7,7 +7,7 @@ import { Stopwatch } from './connectors/support/processor-time.js';
 import { printTable } from './connectors/support/table.js';
 import { BLOCK_SIZE, type DecodeVariant, HASH_SEED, makeDecode, Prompts } from './workloads/workloads.js';
 
-/** Turns in which each of those that are compared is measured once, and calls in one of them. */
+/** Turns, in each of which every compared set of rules is measured once, and calls in one turn. */
 const TURNS = 80;
 const STEPS = 60;
 const RELEASES = 200;
@@ -25,7 +25,7 @@ const VERSIONS: Readonly<Record<string, Partial<SchedulerOptions>>> = {
   'May again': { like: '28be48fa' },
 };
 
-/** Calls something so many times; what stands before it is untimed. */
+/** Calls something so many times; the work before it is not timed. */
 type Turn = () => number;
 
 /**

@@ -2,8 +2,9 @@
 import { makeDecode } from '../workloads/workloads.js';
 
 /**
- * Makes schedulers, has each take its steps, and disposes it, one after another in this process. Prints a line of JSON: for each
- * the microseconds of every step, and what making and disposing it took. Arguments: requests, schedulers, steps.
+ * Makes schedulers, has each take its steps, and disposes it, one after another in this process.
+ * Prints a line of JSON: for each the microseconds of every step, and the microseconds of making
+ * and disposing it. Arguments: requests, schedulers, steps.
  */
 
 /** One scheduler of the process. */

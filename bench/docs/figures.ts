@@ -48,7 +48,7 @@ export class Figures {
     return this.value('calibration', BARE_LOOP);
   }
 
-  /** Our own limits, each with what was measured. */
+  /** Our own limits, each with the measured figure. */
   budgets(): string[][] {
     return judge(this.#rows).map(({ what, unit, limit, measured, ratio }) => [
       `${what}, ${unit}`,

@@ -57,7 +57,10 @@ function part(name: string, script: string, args: string, quick: string): PartPr
   return { name, command, script, args: list(args), quick: list(quick) };
 }
 
-/** The tables of what a program printed, with their titles: not the line of the machine, nor where a file was written. */
+/**
+ * The tables in a program's output, with their titles, without the line of the machine and the path
+ * of a file.
+ */
 export function tablesOf(stdout: string): string {
   const blocks = stdout
     .trim()

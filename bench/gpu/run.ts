@@ -58,8 +58,8 @@ export async function runAll(
 }
 
 /**
- * In this order: what shows at once that the host is of no use, then the short form of everything, then the long one. What is
- * measured comes before what leaves the machine warm.
+ * The order is: checks that show at once whether the host can be used, then the short form of every
+ * check, then the long form. Measurements come before checks that leave the machine warm.
  */
 export function planChecks(context: Context): Planned[] {
   const wants = (part: Part): boolean => context.options.only.includes(part);

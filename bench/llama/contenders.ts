@@ -37,7 +37,7 @@ const FILLING = 1024;
 
 /** One of ours. */
 export interface OurOptions {
-  /** Share of what all sequences of the longest text need. */
+  /** Share of the memory that all sequences of the longest text need. */
   readonly pool: number;
   /** Tokens that the pool has room for beside that. */
   readonly room: number;

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import type { Figures, Run } from './run.js';
 
-/** Makes a run in a process of its own. @throws Error with what the process said */
+/** Makes a run in a process of its own. @throws Error with the output of the process */
 export function measure(run: Run): Figures {
   const program = join(import.meta.dirname, 'run.js');
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, JSON.stringify(run)], {

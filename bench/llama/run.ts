@@ -2,7 +2,10 @@ import { type Contender, ours, type Setting, THEIRS, theirs } from './contenders
 import { llamaServer } from './server.js';
 import { makeWorkload, type WorkloadName } from './workloads.js';
 
-/** One run of a contender, which has a process of its own: llama.cpp is one in a process, with what others have put into it. */
+/**
+ * One run of a contender in a process of its own, because llama.cpp has one state for a whole
+ * process.
+ */
 export interface Run {
   readonly contender: string;
   readonly workload: WorkloadName;

@@ -35,7 +35,7 @@ export class Peer {
     this.#process.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#complaint = (this.#complaint + text).slice(-2000);
     });
-    // What is written to a process that has ended is lost; its end is told below.
+    // Text that is written to a process that has ended is lost; the end is reported below.
     this.#process.stdin?.on('error', () => {});
     this.#process.on('close', (code, signal) => {
       this.#ended = signal === null ? `exit code ${code}` : `the signal ${signal}`;
@@ -126,7 +126,9 @@ export class Peer {
   }
 }
 
-/** The line that says most of what a process complained of: that of an error, else the last one. */
+/**
+ * The line that says most about the fault of a process: the line of an error, else the last line.
+ */
 function lastLine(text: string): string {
   return /^\w*Error:.*$/m.exec(text)?.[0] ?? (text.trim().split('\n').at(-1) as string);
 }

@@ -29,7 +29,7 @@ export interface Added {
   readonly us?: readonly number[];
 }
 
-/** The answer to `step`: of each step, in its order, but for `ended`. */
+/** The answer to `step`: of each step, in its order, except `ended`. */
 export interface Stepped {
   readonly requests: readonly number[];
   readonly tokens: readonly number[];

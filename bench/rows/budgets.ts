@@ -18,7 +18,7 @@ export interface Budget {
 /** Less than one byte per request and step means that nothing is allocated: an object takes at least 12 bytes. */
 const NO_BYTES = 1;
 
-/** The budgets of the design. One that is missed is reported as missed, and stays. */
+/** The budgets of the design. A budget that is missed is reported as missed, and stays. */
 export const BUDGETS: readonly Budget[] = [
   p50('step of 256 decodes', 'decode', '256', 10),
   p50('step of 1,024 decodes', 'decode', '1024', 45),
@@ -55,7 +55,10 @@ export interface Verdict extends Budget {
   measured: number;
   /** measured / limit. The budget is met up to 1. */
   ratio: number;
-  /** The same for the fastest sample, which nothing else on the machine disturbed; null for what is not a p50. */
+  /**
+   * The same for the fastest sample, which nothing else on the machine disturbed; null for figures
+   * that are no p50.
+   */
   bestRatio: number | null;
 }
 

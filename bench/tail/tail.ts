@@ -8,9 +8,12 @@ export interface Tail {
   /** p99 over p50: of the steps, and of the bare loop beside them. */
   readonly ratio: number;
   readonly bareRatio: number;
-  /** p99 over p50 of what repeats: each step counts with its least time in all lives. What the machine did is not in it. */
+  /**
+   * p99 over p50 of the times that repeat: each step counts with its least time in all lives. The
+   * times that the machine caused are left out.
+   */
   readonly ownRatio: number;
-  /** Steps above p99, by what happened during them; a step may have several causes. */
+  /** Steps above p99, by the events during them; a step may have several causes. */
   readonly slow: { readonly [cause in 'gc' | 'fault' | 'preempted' | 'repeats' | 'nothing']: number } & {
     readonly all: number;
   };
@@ -18,7 +21,7 @@ export interface Tail {
   readonly repeating: readonly Repeating[];
 }
 
-/** A step that is slow in every life, so by what it does. */
+/** A step that is slow in every life, so because of its own work. */
 export interface Repeating {
   readonly step: number;
   readonly about: number;

@@ -1,7 +1,7 @@
 // The verdict of all processes of a case.
 import type { Spread } from './pair-result.js';
 
-/** One process: this build's times, and those of what it was compared with. */
+/** One process: the times of this build, and of the build that it was compared with. */
 export interface Pair {
   readonly own: Spread;
   readonly other: Spread;

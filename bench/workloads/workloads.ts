@@ -23,7 +23,10 @@ export class Prompts {
     this.#bank = Int32Array.from({ length: longest }, () => random.below(VOCABULARY));
   }
 
-  /** The next prompt. It is valid until the next call; whoever keeps it must copy it, as `add` does. */
+  /**
+   * The next prompt. It is valid until the next call; a caller that keeps it must copy it, as `add`
+   * does.
+   */
   next(length: number): Int32Array {
     this.#bank[0] = this.#count++;
     return this.#bank.subarray(0, length);

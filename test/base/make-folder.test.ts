@@ -1,4 +1,4 @@
-// Folders with their parents, and those that cannot be made.
+// Folders with their parents, and folders that cannot be made.
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';

@@ -12,7 +12,7 @@ function bench(...args: string[]) {
   return spawnSync(process.execPath, [...main, '--tail', ...args], { encoding: 'utf8' });
 }
 
-/** 200 steps of 10 µs beside a bare loop of 2 µs, but for some. */
+/** 200 steps of 10 µs beside a bare loop of 2 µs, except some. */
 function life(slow: Record<number, number>, causes: Record<number, number> = {}): Life {
   const at = <T>(list: Record<number, T>, otherwise: T): T[] =>
     Array.from({ length: 200 }, (_, i) => list[i] ?? otherwise);

@@ -146,10 +146,11 @@ describe('a log with a connector', () => {
 describe('a log whose decisions differ', () => {
   /** A log with another token in the update that is `share` of the way into it. */
   async function withOtherToken(share: number): Promise<{ path: string; bytes: Uint8Array; at: number }> {
-    // Nothing is evicted, so what is published stays.
+    // Nothing is evicted, so published blocks stay.
     const { bytes } = await record('--requests', '60', '--max-num-seqs', '8');
     const view = new DataView(bytes.buffer);
-    // Clock, number of entries, counts, then tokens: one of an update of one entry at least with a token.
+    // Clock, number of entries, counts, then tokens: the record of an update with at least one
+    // entry that has a token.
     const updates = frames(bytes).filter(({ kind, at }) => {
       if (kind !== RecordKind.update) return false;
       const entries = view.getUint32(at + 16, true);

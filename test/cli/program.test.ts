@@ -53,7 +53,7 @@ describe('the command line', () => {
       'npx blockstep replay --request-rate 60',
       'npx blockstep replay --help',
     ]);
-    // The second does what is said of it.
+    // The second one behaves as documented.
     const overload = await run(['replay', '--request-rate', '60']);
     expect(overload.stdout).toMatch(/^OVERLOAD: the load exceeds the capacity/);
     expect(widest(overload.stdout)).toBeLessThanOrEqual(80);

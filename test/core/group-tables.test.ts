@@ -10,7 +10,7 @@ import { BenchCore, codeOf, range } from '../support/core-bench.js';
 import { isQuick, share } from '../support/share.js';
 import { FULL, liveWithGroups, randomGroups, SLIDING } from './group-life.js';
 
-/** What the tables of each group must hold for a plan, from what the core itself says. */
+/** The correct content of the tables of each group for a plan, from the core's own state. */
 function expected(core: Core, tables: StepTables, plan: Pick<Plan, 'numRequests'> & Entries): unknown[] {
   return tables.groups.map(({ blockSize, maxBlocksPerRow }, g) => {
     const slotMapping = new BigInt64Array(tables.maxTokens).fill(-1n);
@@ -60,7 +60,7 @@ describe('the tables of KV cache groups', () => {
         expect(addresses.get(plan.frame) ?? tables).toBe(tables);
         addresses.set(plan.frame, tables);
         expect(contentOf(tables)).toEqual(expected(core, tables, plan));
-        // Those of the plan that are no group's.
+        // The tables of the plan that belong to no group.
         const starts = [...tables.queryStart.subarray(0, plan.numRequests + 1)];
         const lengths = starts.slice(1).map((end, e) => end - starts[e]);
         expect(lengths).toEqual([...plan.numScheduledTokens.subarray(0, plan.numRequests)]);

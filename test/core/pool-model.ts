@@ -71,7 +71,7 @@ export class PoolModel {
     }
   }
 
-  /** Lets the request hold `blocks` blocks in all, if there are so many. */
+  /** Makes the request hold `blocks` blocks in all, if the pool has that many. */
   extend(request: ModelRequest, blocks: number): boolean {
     const held = request.blocks!;
     const missing = blocks - held.length;

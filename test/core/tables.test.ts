@@ -28,7 +28,10 @@ function plan(core: BenchCore, frame: number, entries: readonly Entry[]): void {
   });
 }
 
-/** Every word that the tables of these entries must hold, padding included, from what the core itself says. */
+/**
+ * Every word that the tables of these entries must hold, padding included, from the core's own
+ * state.
+ */
 function expected(core: BenchCore, tables: StepTables, entries: readonly Entry[]): Record<string, unknown> {
   const inputIds: number[] = [];
   const slotMapping: bigint[] = [];

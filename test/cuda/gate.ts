@@ -5,7 +5,7 @@ export interface Gate {
   isOpen: boolean;
   /** Decisions that were asked for. */
   asked: number;
-  /** Thrown instead of what it decided. */
+  /** Thrown in place of its decision. */
   error: Error | null;
 }
 

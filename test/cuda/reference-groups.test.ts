@@ -75,7 +75,10 @@ it('tables of a group that no GPU can read are refused, and nothing is computed'
 describe.skipIf(!isEmulated)('an error of CUDA in a step with groups', () => {
   afterEach(() => plant(''));
 
-  /** A text with drafts beside states, whose plans have blocks to zero. @returns the code of what it ended with */
+  /**
+   * A text with drafts beside states, whose plans have blocks to zero. @returns the error code with
+   * which it ended
+   */
   async function life(): Promise<string> {
     try {
       using driver = new ReferenceDriver({ kvGroups: STATES, numSpeculativeTokens: 2 }, { device: 'cuda' });

@@ -33,7 +33,9 @@ function isPublic(member: ts.Symbol): boolean {
   );
 }
 
-/** The public members of a class or an interface, each with its type; those that it inherits, too. */
+/**
+ * The public members of a class or an interface, each with its type, inherited members included.
+ */
 function members(type: ts.Type): string[] {
   return checker
     .getPropertiesOfType(type)

@@ -8,6 +8,7 @@ import { channels } from '../../src/base/channels.js';
 import { defineReplayCommand } from '../../src/cli/replay/replay-command.js';
 import { Anomalies, ERROR_CODES } from '../../src/index.js';
 import { DEVIATIONS } from '../../src/scheduler/options/deviations.js';
+import { resolveOptions } from '../../src/scheduler/options/resolve-options.js';
 import { compile, fieldsInside, fieldsOf, ROOT, read, wordsOf } from './declarations.js';
 
 const PAPERS = [
@@ -47,6 +48,47 @@ describe('README.md', () => {
       "import { Engine, ReferenceExecutor } from 'blockstep';",
     );
     expect(readme.match(/unmeasured/gi)).toHaveLength(1);
+  });
+});
+
+describe('docs/engine.md', () => {
+  const page = 'docs/engine.md';
+  const listed = rows(page, '### Of the scheduler');
+
+  it('has every option', () => {
+    const engine = fieldsOf('src/engine/state/options.ts', 'EngineOptions');
+    expect([...rows(page, '### Of the engine').keys()].sort()).toEqual([...engine.keys()].sort());
+    const scheduler = fieldsOf('src/scheduler/options/options.ts', 'SchedulerOptions');
+    const placement = fieldsOf('src/core/placement.ts', 'PlacementOptions');
+    expect([...listed.keys()].sort()).toEqual([...scheduler.keys(), ...placement.keys()].sort());
+  });
+
+  it('has the defaults of the options that have a plain one', () => {
+    const config = resolveOptions({ numBlocks: 1024 });
+    const values = Object.entries({ ...config, ...config.placement }).filter(
+      ([name, value]) =>
+        !['numBlocks', 'numRows', 'device'].includes(name) &&
+        listed.has(name) &&
+        /number|boolean|string/.test(typeof value),
+    );
+    expect(values.length).toBeGreaterThan(20);
+    for (const [name, value] of values) {
+      const shown =
+        typeof value === 'number'
+          ? value.toLocaleString('en')
+          : typeof value === 'string'
+            ? `\`${value}\``
+            : `${value}`;
+      expect([name, (listed.get(name) as string).split('|')[0].trim()]).toEqual([name, shown]);
+    }
+  });
+
+  it('has every field of a request', () => {
+    const request = fieldsOf('src/scheduler/request/request.ts', 'RequestInput');
+    const stops = fieldsOf('src/scheduler/request/stop-conditions.ts', 'StopConditions');
+    const text = read(page).split('\n## Requests\n')[1].split('\n- ')[0];
+    for (const name of [...request.keys(), ...stops.keys()])
+      expect(text).toMatch(new RegExp(`\`${name}[\`:]`));
   });
 });
 

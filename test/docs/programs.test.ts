@@ -35,7 +35,8 @@ function edited(text: string, from: string, to: string): string {
   return text.replace(from, to);
 }
 
-// Nothing but the program keeps its process alive: one that ends in the middle of a wait has exit code 13.
+// Only the program keeps its process alive: a program that ends in the middle of a wait has exit
+// code 13.
 describe('the programs of the pages run, and end by themselves', () => {
   const folder = useTempFolders(useTempFiles());
   let compiled: string;
@@ -74,7 +75,10 @@ describe('the programs of the pages run, and end by themselves', () => {
   }
 
   const connectors = 'docs/connectors.md';
-  /** A store has to be opened first, for which its requests wait here: whoever does not wait finds nothing. */
+  /**
+   * A store has to be opened first, for which the requests wait here: a request that does not wait
+   * finds nothing.
+   */
   const patient = (text: string) => {
     const connector = '({ store, format, lookupBudgetMs: 60_000, timeoutMs: 60_000 })';
     const worker = '({ memory, store, timeoutMs: 60_000 })';

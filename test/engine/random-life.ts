@@ -21,7 +21,9 @@ import { Listener } from './outputs/heard.js';
 
 const GARBAGE = 2_000_000_000;
 const VOCABULARY = 60;
-/** Tokens that end a request that has them as its stops: a few of those that the model samples. */
+/**
+ * Tokens that end a request that has them as its stops: a few of the tokens that the model samples.
+ */
 const STOPS = [1000, 1001, 1002, 1003];
 
 /** One step that the executor has computed and not answered. */
@@ -66,7 +68,10 @@ class MoodyExecutor implements Executor {
     });
   }
 
-  /** What is sampled from KV that nobody wrote is garbage. It may be, as long as no client ever sees it. */
+  /**
+   * Tokens that are sampled from KV that nobody wrote are garbage. It may be, as long as no client
+   * ever sees it.
+   */
   #taint(plan: ExecutorPlan, { tokens, counts, tainted }: Executed): Int32Array {
     let at = 0;
     for (let i = 0; i < plan.numRequests; i++) {
@@ -111,7 +116,7 @@ export class EngineLife {
   readonly model: FakeModel;
   readonly random: Random;
   readonly clients: Client[] = [];
-  /** Readers of all outputs: one that never rests, and one that reads now and then. */
+  /** Readers of all outputs: one reader never rests, and the other reads now and then. */
   readonly listeners: readonly Listener[];
   readonly failing: number;
   readonly #held: [number, string][] = [];

@@ -17,7 +17,7 @@ it('holds up the third request of a tenant, whatever ends meanwhile, and leaves 
   const running = (): string[] => [...(bench.executor.seen.at(-1)?.ids ?? [])].sort();
   await bench.engine.stepAsync();
   expect(running()).toEqual(['a/1', 'a/2', 'b/1']);
-  // One that waits and one that runs are aborted: the next of the tenant takes the place.
+  // A waiting and a running request are aborted: the next request of the tenant takes the place.
   bench.engine.abort(['a/3', 'a/1']);
   await bench.engine.stepAsync();
   expect(running()).toEqual(['a/2', 'a/4', 'b/1']);

@@ -11,7 +11,7 @@ const SCRIPT = fileURLToPath(new URL('../../bench/gpu/run.sh', import.meta.url))
 const hasTools = ['bash', 'tar', 'xz', 'python3'].every((name) => findProgram(name) !== null);
 
 let root: string;
-/** A bundle whose `node` says with what it was called. */
+/** A bundle whose `node` prints its arguments. */
 let bundle: string;
 
 function program(path: string, text: string): void {
@@ -59,7 +59,7 @@ beforeAll(() => {
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 describe.skipIf(!hasTools)('the command of a bundle', () => {
-  /** The interpreter itself: what PATH has may be a script that needs more of PATH. */
+  /** The interpreter itself: the one in PATH may be a script that needs more of PATH. */
   const real = (): string => {
     const python = execFileSync('python3', ['-c', 'import sys; print(sys.executable)'], { encoding: 'utf8' });
     return `#!/usr/bin/env bash\nexec "${python.trim()}" "$@"\n`;

@@ -7,7 +7,7 @@ import { codeOf, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 import { expectText, expectUnchanged, scheduleWork } from './support.js';
 
-/** One thing that a correct peer would not say, and what becomes of the request that it is about. */
+/** A message that a correct peer would not send, and its effect on the request that it names. */
 interface Foreign {
   reason: string;
   what: string;

@@ -42,7 +42,7 @@ export const THROWN: Record<string, () => never> = {
   },
 };
 
-/** Values that are no valid answer of any method, named by what is wrong with them. */
+/** Values that are no valid answer of any method, named by their fault. */
 export const NONSENSE: Record<string, () => unknown> = {
   undefined: () => undefined,
   null: () => null,

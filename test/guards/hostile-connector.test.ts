@@ -105,7 +105,10 @@ const GOOD: Partial<Record<Method, readonly string[]>> = {
   resetCache: ['undefined', 'true'],
 };
 
-/** No method may wait, so these are no answers even where any other will do: a promise, and what may be one. */
+/**
+ * No method may wait, so promises and objects like promises are refused even where any other answer
+ * is accepted.
+ */
 const ALWAYS = ['a promise', 'an object that cannot be read'];
 
 const DECIDES: readonly Method[] = ['getNumNewMatchedTokens', 'requestFinished', 'resetCache'];

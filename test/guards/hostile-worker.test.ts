@@ -62,7 +62,10 @@ function attacked(method: Method, attack: Attack, pipelineDepth: 1 | 2 = 1) {
   return { bench, connector, good, calls: () => calls };
 }
 
-/** `v` is loaded, runs and is sent; `b` runs beside it; what is never reported is given up. @returns how `v` ended */
+/**
+ * `v` is loaded, runs and is sent; `b` runs beside it; transfers that are never reported are given
+ * up. @returns how `v` ended
+ */
 async function live({ bench, connector, good }: ReturnType<typeof attacked>): Promise<string | undefined> {
   const b = bench.submit({ id: 'b', prompt: prompt(6, 1), maxTokens: 8 });
   const v = bench.submit({ id: 'v', maxTokens: 2 });

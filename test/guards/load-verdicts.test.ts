@@ -33,7 +33,8 @@ describe('F23 a load fails under a running request whose other transfer is in fl
       driver.schedule();
       driver.report = { invalidBlocks: [{ block: driver.blocks(r)[0], handle: r }] };
       driver.update();
-      // Nothing of it was computed, so nothing is handed over; what it holds stays out of use all the same.
+      // Nothing of it was computed, so nothing is handed over. Its blocks stay out of use all the
+      // same.
       expect(driver.connector.drain().at(-1)).toBe('finished r error 0');
       driver.sent(r, 1);
       expect(driver.free).toBe(allBlocks(driver.scheduler) - 3);

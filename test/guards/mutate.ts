@@ -63,7 +63,7 @@ async function readMutations(): Promise<Mutation[]> {
   return all.sort((a, b) => Number(a.failure.slice(1)) - Number(b.failure.slice(1)));
 }
 
-/** A copy of the sources and the tests; what is only read is linked. */
+/** A copy of the sources and the tests; files that are only read are linked. */
 function makeCopy(): string {
   const copy = mkdtempSync(join(tmpdir(), 'blockstep-mutants-'));
   for (const name of COPIED) cpSync(join(ROOT, name), join(copy, name), { recursive: true });

@@ -131,7 +131,7 @@ export class KvExecutor implements Executor {
 /** Writes what it is told to load into the plane of its rank, when the test lets it land and the contract allows it. */
 export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoad[] }> {
   readonly calls: string[] = [];
-  /** Steps that had loads: what it was told of them. */
+  /** Steps that had loads, with the reports about them. */
   readonly begun: { step: number; notBefore: number; ids: string[] }[] = [];
   /** Handles of the requests that finished, as it was told. */
   readonly finished: number[] = [];

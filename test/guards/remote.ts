@@ -26,7 +26,7 @@ export interface RemoteLoad {
   step: number;
 }
 
-/** A scripted connector that keeps what it is to load, for whoever plays its workers. */
+/** A scripted connector that keeps its load orders for the test, which plays the workers. */
 export class RemoteConnector extends ScriptedConnector {
   /** Every load so far, oldest first. */
   readonly loads: RemoteLoad[] = [];
@@ -93,8 +93,9 @@ export interface RemoteOptions {
 }
 
 /**
- * A driver with a remote connector over the fake model's memory. Synchronous loads are there when the step is executed,
- * but for blocks in `broken`; asynchronous ones when the test lets them land.
+ * A driver with a remote connector over the fake model's memory. Synchronous loads are there when
+ * the step is executed, except blocks in `broken`. Asynchronous loads are there when the test
+ * completes them.
  */
 export class RemoteDriver extends Driver {
   readonly connector: RemoteConnector;

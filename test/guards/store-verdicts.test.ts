@@ -74,7 +74,7 @@ describe('F25 a synchronous load that failed: what was computed behind it is not
   }
 });
 
-/** Has the oldest step that waits fail in its first row. */
+/** Makes the oldest step that waits fail in its first row. */
 function failFirstRow(bench: RemoteEngine, tokens: number[]): void {
   bench.kv.plant = () => ({
     tokens: Int32Array.from(tokens),

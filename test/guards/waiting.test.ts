@@ -222,7 +222,8 @@ describe('F61 a request whose connector is to be asked again finds no seat', () 
       const since = clock.now;
       expect(driver.scheduler.nextDeadline).toBe(since + 50);
       for (clock.now = since + 10; clock.now < since + 50; clock.now += 10) {
-        // It is asked in each step, or when it is woken; whoever wakes it and says nothing gains no time.
+        // The connector is asked in each step, or when it wakes the request; a wake without an
+        // answer gains no time.
         for (let i = 0; i < 2; i++) driver.step();
         if (wakes) driver.connector.view.wake(handle);
         driver.step();

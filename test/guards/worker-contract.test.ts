@@ -8,7 +8,7 @@ import { codeOf, prompt } from '../support/driver.js';
 import { FakeExecutor, leftovers, rejection } from '../support/engine-bench.js';
 import { RemoteEngine } from './remote-engine.js';
 
-/** What workers are told, and what their silence means. */
+/** The calls of workers, and the meaning of their silence. */
 
 const POLICIES = ['fail', 'recompute'] as const;
 

@@ -33,7 +33,7 @@ const SLOW: Readonly<Record<string, string>> = {
   'test/sim/scheduler/simulation.test.ts': 'simulated lives of 2,000 steps',
 };
 
-/** No suite takes long in `npm test`, but those that are named with a reason. */
+/** No suite takes long in `npm test`, except suites that are named with a reason. */
 export function suitesAreQuick(tree: Tree, slow = SLOW): string[] {
   const seconds = JSON.parse(tree.text(SECONDS_FILE)) as Record<string, number>;
   const long = Object.entries(seconds).filter(([, each]) => each > MOST_SECONDS);

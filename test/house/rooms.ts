@@ -319,7 +319,8 @@ export const FOLDERS: readonly string[] = ['src', 'native', 'bench', 'test'];
 export const MOST_LINES = 500;
 
 /**
- * Folders whose files may be longer. Catalogues: one file for each failure, and what is said together is looked for together.
+ * Folders whose files may be longer. Catalogues: one file for each failure, since messages that
+ * belong together are searched together.
  */
 export const UNLIMITED: readonly string[] = ['test/guards', 'test/misuse', 'test/parity'];
 
@@ -328,7 +329,7 @@ export function isData(path: string): boolean {
   return path.includes('/fixtures/') || path.endsWith('.json') || path.endsWith('.md');
 }
 
-/** What stands in a checkout and is none of the house's: what is built, and what was measured. */
+/** Folders of a checkout to which the rules do not apply: builds and measurements. */
 export function isForeign(path: string): boolean {
   return /(^|\/)node_modules$|^native\/build[^/]*$|^bench\/results$|\/__pycache__$/.test(path);
 }

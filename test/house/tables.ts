@@ -1,4 +1,4 @@
-// The tables of files in READMEs, made of what the files say.
+// The tables of files in READMEs, made of the first comments of the files.
 import { posix } from 'node:path';
 import { isData } from './rooms.js';
 import type { Tree } from './tree.js';
@@ -6,7 +6,7 @@ import type { Tree } from './tree.js';
 /** A sentence of more words ends in a table where its first part does. */
 const MOST_WORDS = 25;
 
-/** A comment on the first line of a file: what stands in it, and what follows. */
+/** A comment on the first line of a file: its text, and the text behind it. */
 const FIRST = /^(?:\/\*\*?(.*?)\*\/|((?:\/\/[^\n]*\n)+)|((?:# [^\n]*\n)+)|"""(.*?)""")(.*)/s;
 
 /**
@@ -40,7 +40,7 @@ export function sentenceOf(path: string, text: string): string | null {
 /** A table row about files: what it names, and everything behind that. */
 const ROW = /^\|([^|]*`[\w./-]+`[^|]*)\|(.*)\|\s*$/;
 
-/** Whether a README's table may list a file: one that can carry a comment. */
+/** Whether a README's table may list a file: the file must be able to carry a comment. */
 export function isListed(path: string): boolean {
   return !isData(path) && !/\.(gz|txt|png|gguf|gyp)$/.test(path);
 }
@@ -66,7 +66,10 @@ function rowOf(tree: Tree, path: string, folder: string): string {
   return `| ${names.join(', ')} | ${(saidOf(tree, path) ?? '').replaceAll('|', '\\|')} |`;
 }
 
-/** The tables of a README: rows of files are made of what the files say, in the order that the README has; others stay. */
+/**
+ * The tables of a README: rows of files are made of the files' first comments, in the order that
+ * the README has; other rows stay.
+ */
 export function freshTables(tree: Tree, readme: string): string {
   const home = posix.dirname(readme);
   const lines = tree.text(readme).split('\n');

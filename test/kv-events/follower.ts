@@ -30,7 +30,7 @@ export class Follower {
     this.#done = this.#follow();
   }
 
-  /** Asks for what is missing, until a batch was applied. */
+  /** Requests the missing batches, until a batch was applied. */
   async reach(seq: number): Promise<void> {
     while (this.last < seq) await this.replay();
   }

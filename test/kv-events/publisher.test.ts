@@ -60,7 +60,7 @@ describe('KV cache events over ZeroMQ', () => {
     const follower = follow();
     for (let part = 0; part < 3; part++) {
       await driveRandomly(engine, 1000, part);
-      // The copies that are under way end, and what they stored is told with the next plan.
+      // The copies that are under way end, and the stored blocks are reported with the next plan.
       engine.abortAll();
       while (engine.step().state !== 'idle') await new Promise((resolve) => setImmediate(resolve));
       engine.submit({ id: `last ${part}`, prompt: [1], maxTokens: 1 });

@@ -26,7 +26,7 @@ describe('a subscriber in Python', () => {
     onTestFinished(() => engine.dispose());
     await driveRandomly(engine, 300, 1);
     const { events, replay } = publisher.endpoints;
-    // What comes while it listens is heard, and what is lost or came before is replayed.
+    // Batches that come while it listens are received; lost and earlier batches are replayed.
     const until = publisher.stats().batches + 200;
     const subscriber = run(PYTHON as string, [
       SUBSCRIBER,

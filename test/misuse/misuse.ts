@@ -38,7 +38,7 @@ export function each(
   }));
 }
 
-/** As `each`, for values that are made anew for every call. */
+/** As `each`, for values that are made for every call. */
 export function eachMade(
   name: string,
   makers: readonly (() => unknown)[],

@@ -37,7 +37,10 @@ afterAll(() => {
   for (const each of [engine, bench.scheduler, queue, source, target]) each.dispose();
 });
 
-/** Every object of options in the public interface: who takes it, a good one, a name that is wrong, and what is said of it. */
+/**
+ * Every object of options in the public interface: its receiver, a valid object, a wrong name, and
+ * the message about it.
+ */
 const BAGS: Record<string, [take: (bag: never) => unknown, good: object, wrong: string, said: string]> = {
   'new Scheduler': [(o) => new Scheduler(o), OPTIONS, 'maxNumSeq', 'did you mean maxNumSeqs?'],
   'new Engine': [

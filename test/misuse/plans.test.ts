@@ -41,7 +41,7 @@ function update(bench: Bench, result: unknown): unknown {
   return bench.scheduler.update(bench.plan, result as StepResult);
 }
 
-/** Update with a good result but for one field. */
+/** Updates with a result that is good except in one field. */
 function resultWith(field: keyof StepResult): (bench: Bench, value: unknown) => unknown {
   return (bench, value) => update(bench, { ...resultOf(bench.plan), [field]: value });
 }

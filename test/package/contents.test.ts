@@ -17,7 +17,7 @@ const manifest = JSON.parse(read('package.json')) as {
   exports: Record<string, { types?: string }>;
 };
 
-/** Paths of what `npm pack` takes, from the root. */
+/** Paths of the files that `npm pack` takes, from the root. */
 const packed = (
   JSON.parse(
     execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], {

@@ -52,7 +52,7 @@ export function tryModel(project: Project, nodes: readonly (string | undefined)[
   for (const node of nodes) equal(converse(project, node), '0 "completion_tokens":12\n');
 }
 
-/** An addon that was built anew loads, and a chat is answered. llama.cpp is installed. */
+/** An addon that was built again loads, and a chat is answered. llama.cpp is installed. */
 export function tryBuiltModel(project: Project): void {
   equal(converse(project), '0 "completion_tokens":12\n');
 }

@@ -176,7 +176,7 @@ function npm(version: string): Way {
       const project = new Project(scratch);
       const command = ['--yes', `npm@${version}`];
       project.run('npx', [...command, 'install', '--engine-strict', ...QUIET, tarball]);
-      // What an operator is asked to allow is what would run.
+      // The script that an operator is asked to allow is the script that would run.
       match(
         project.run('npx', [...command, 'install-scripts', 'ls']),
         /blockstep.*node native\/tools\/install\.mjs/,

@@ -221,7 +221,7 @@ describe('the parity runner finds in a trace with KV cache groups a falsified', 
     ({ name, leaf }) => {
       const { differences, steps, trace } = replay(falsified(name, leaf), makeReference);
       expect(steps).toBe(trace.steps.length);
-      // Which events of the scheduler a recorded one is about follows from what it says.
+      // The content of a recorded event says which events of the scheduler it is about.
       const events = /^.*\.kv_events/.exec(leaf.path)?.[0];
       if (events === undefined) expect(differences.map(({ path }) => path)).toEqual([leaf.path]);
       else {

@@ -30,8 +30,9 @@ export class Comparison {
   }
 
   /**
-   * Compares every field that was recorded. A field that was observed but not recorded is left out: the version of
-   * the trace may not have it. One that was recorded but not observed is a difference.
+   * Compares every field that was recorded. A field that was observed but not recorded is left out:
+   * the version of the trace may not have it. A field that was recorded but not observed is a
+   * difference.
    */
   compareRecorded(expected: object, got: object, path: string): void {
     const values = got as Record<string, unknown>;

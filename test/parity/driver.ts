@@ -59,8 +59,9 @@ interface Batch {
 }
 
 /**
- * Replays a trace on a scheduler and compares everything that the trace recorded. A difference does not end the
- * replay, since what follows is driven by the trace alone; an error of the scheduler does.
+ * Replays a trace on a scheduler and compares everything that the trace recorded. A difference does
+ * not end the replay, since the trace alone drives the following steps. An error of the scheduler
+ * does.
  */
 export function replay(trace: Trace, make: MakeSubject, options: ReplayOptions = {}): ReplayResult {
   const result = {

@@ -33,7 +33,7 @@ export const augustFixtureNames: readonly string[] = namesIn(folder).filter(isOf
 /** Names of those of August with KV cache groups; `g_rule_X` cannot be replayed without the rule X. */
 export const augustGroupFixtureNames: readonly string[] = namesIn(folder).filter(isOfBoth);
 
-/** Names of those that show a fault of vLLM's, which a correct scheduler must not copy. */
+/** Names of the traces that show a fault of vLLM's, which a correct scheduler must not copy. */
 export const faultFixtureNames: readonly string[] = namesIn(faultFolder);
 
 /** Whether the trace was cut: to the steps around one difference that was found, or to its first ones. */

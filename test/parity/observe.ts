@@ -185,7 +185,7 @@ export function observeFinal(
     ...groups?.observeFinal(subject),
     free_queue: Array.from(subject.core.freeQueue()),
     cached_ids: Array.from(subject.core.published()),
-    // Those that are still being sent: who finished first is nobody's decision.
+    // Requests that are still being sent: which of them finished first is nobody's decision.
     requests_left: [...requests.map(({ id }) => id), ...draining.map(({ id }) => id).sort(byCodePoints)],
   };
 }

@@ -61,7 +61,7 @@ function rulesOf(trace: Trace): Rules {
 
 /**
  * The options of the scheduler that a trace was recorded on.
- * @param kvEvents who is told of the prefix cache, if the trace records it
+ * @param kvEvents the subscriber of the prefix cache, if the trace records it
  */
 export function optionsOf(
   trace: Trace,

@@ -43,7 +43,7 @@ export class TraceGroups {
     };
   }
 
-  /** The same, and what only the end of a trace has. */
+  /** The same, and the fields that only the end of a trace has. */
   observeFinal(subject: Pick<Subject, 'core' | 'inspect'>) {
     return { ...this.observe(subject), cached_groups: this.#cached(subject.core) };
   }

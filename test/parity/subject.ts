@@ -29,7 +29,10 @@ export interface SubjectRequest {
   readonly handle: number;
   /** Where the core keeps its rows. */
   readonly slot: number;
-  /** vLLM's name of the status; one that has ended may be `FINISHED` and say by `finishReason` how. See `vllmStatus`. */
+  /**
+   * vLLM's name of the status; a request that has ended may be `FINISHED` and say by `finishReason`
+   * how. See `vllmStatus`.
+   */
   readonly status: string;
   readonly finishReason?: FinishReason | null;
   readonly numTokens: number;
@@ -68,7 +71,7 @@ export interface SubjectKvGroup {
 export interface SubjectGroupPlan {
   /** Places of the rows of the requests after schedule(). */
   readonly numBlocks: Int32Array;
-  /** How many of them, at the end, this step added or wrote anew. */
+  /** How many of them, at the end, this step added or rewrote. */
   readonly numNewBlocks: Int32Array;
   readonly numCommonPrefixBlocks: number;
 }

@@ -87,7 +87,7 @@ function everything(): Trace {
   return JSON.parse(JSON.stringify(trace)) as Trace;
 }
 
-/** The same with what version 3 has more. */
+/** The same with the additional fields of version 3. */
 function groups(): Trace {
   const trace = everything();
   trace.version = 3;

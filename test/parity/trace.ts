@@ -114,7 +114,7 @@ const segment = tuples({
   x: tuple(literal('x'), tokens),
 });
 
-/** A request's connector parameters; what is missing is 0. */
+/** A request's connector parameters; a missing one is 0. */
 const kvParameters = object(
   {},
   { ext: integer, async: flag, oneshot: flag, defer: integer, delay_free: flag, delay_abort: flag },

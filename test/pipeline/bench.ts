@@ -147,7 +147,7 @@ export class StageBench {
     return failed?.failure;
   }
 
-  /** Lets the engine compute all that it can. */
+  /** Makes the engine compute all that it can. */
   async settle(): Promise<void> {
     for (let i = 0; i < 40; i++) {
       this.stage.engine.step();

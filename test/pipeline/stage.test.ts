@@ -36,7 +36,7 @@ describe('a stage', () => {
         ...first,
         ...unpagedText(Int32Array.from(then), kind === 'ar' ? 4 : 1, { seed: 1 }),
       ]);
-      // What is not taken behind it is not all sent, and so the request has not ended here.
+      // The chunks behind it were not all taken, so the request has not ended here.
       const chunks = bench.post.drain('chunk');
       expect(chunks.flatMap(({ chunk }) => [...chunk.tokens])).toEqual(text);
       expect(bench.post.drain('ended')).toMatchObject([{ ...BENIGN, numOutputs: outputs.length }]);
@@ -289,7 +289,7 @@ describe('a stage', () => {
       bench.clock.ms = bench.stage.nextDeadline;
       bench.stage.tick();
     }
-    // Both begin to wait anew with what was read.
+    // With the chunk that was read, both waits begin again.
     expect(bench.clock.ms).toBe(7250);
     expect(bench.post.drain('failed').map(({ failure }) => failure.message)).toEqual([
       'request "x" waits for chunk 2 of a, 1000 ms: stallMs of stage b is 1000',

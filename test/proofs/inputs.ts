@@ -113,7 +113,7 @@ export function inputsOf({ suites, beside }: Proof, checkout: Checkout): string[
     found.add(path);
     open.push(...checkout.imports(path));
   }
-  // What it is said to be changes nothing of it.
+  // The description of a proof does not change its inputs.
   return [...found].filter((path) => !path.endsWith('.md')).sort();
 }
 

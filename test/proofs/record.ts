@@ -11,7 +11,10 @@ export type Hashes = Partial<Record<ProofName, string>>;
 
 export const NAMES = Object.keys(PROOFS) as ProofName[];
 
-/** What proofs are made of now. Taken before they run: what changes meanwhile is not what held. */
+/**
+ * What proofs are made of now. Taken before the proofs run, because inputs that change meanwhile
+ * were not proven.
+ */
 export function hashesNow<Name extends ProofName>(
   names: readonly Name[],
   checkout: Checkout,
@@ -35,7 +38,7 @@ export function dueProofs(now: Hashes, record: Hashes): ProofName[] {
   return NAMES.filter((name) => name in now && record[name] !== now[name]);
 }
 
-/** Writes down that proofs held, made of what `held` says. */
+/** Records that proofs held, with the hashes of their inputs in `held`. */
 export function writeRecord(held: Hashes, file = FILE): void {
   const record = { ...readRecord(file), ...held };
   const sorted = NAMES.filter((name) => name in record).map((name) => [name, record[name]]);

@@ -70,7 +70,7 @@ export class Life {
     this.drain();
   }
 
-  /** One event, drawn by the seed and by what there is. */
+  /** One event, drawn by the seed among the possible events. */
   event(): void {
     const { driver, random } = this;
     if (this.#converses && random.chance(12)) {

@@ -85,7 +85,7 @@ describe('a client that disconnects', () => {
       await Promise.all(Array.from({ length: 50 }, cut));
       if (i === 450) heaps.push(await usedHeap(engine));
     }
-    // What the last ones have sent may still be on its way.
+    // Messages of the last clients may still be on their way.
     while ((await connections(app.server)) > 0) await pause(1);
     await until(() => isEmpty(engine), 'an empty engine');
     heaps.push(await usedHeap(engine));

@@ -6,7 +6,9 @@ import { Buckets, tokenBounds } from '../../src/serve/metrics/buckets.js';
 import { until } from '../support/waiting.js';
 import { eventsOf, isEmpty, MODEL, serve } from './support/served.js';
 
-/** The values of a text of Prometheus, by name and labels; those that every value has are left out. */
+/**
+ * The values of a text of Prometheus, by name and labels; labels that every value has are left out.
+ */
 function parse(text: string): Map<string, number> {
   const values = new Map<string, number>();
   for (const line of text.split('\n')) {

@@ -68,19 +68,19 @@ describe('an operator', () => {
   it('pauses in three ways, and resumes', async () => {
     const { url, post, engine } = await serve({ latencyMs: 1 });
     const isPaused = async () => (await (await fetch(`${url}/is_paused`)).json()) as unknown;
-    // What runs is aborted.
+    // Running requests are aborted.
     const aborted = answerOf(post('/v1/completions', LONG));
     await until(() => engine.numRunning === 1, 'a running request');
     expect(await (await post('/pause', '')).json()).toEqual({ status: 'paused' });
     expect((await aborted).choices[0].finish_reason).toBe('abort');
     expect(await isPaused()).toEqual({ is_paused: true });
-    // What comes meanwhile waits.
+    // Requests that come meanwhile wait.
     const waiting = answerOf(post('/v1/completions', { ...LONG, max_tokens: 2 }));
     await pause(30);
     expect(engine.numRunning).toBe(0);
     await post('/resume', '');
     expect((await waiting).choices[0].finish_reason).toBe('length');
-    // What runs is kept, and goes on.
+    // Running requests are kept, and go on.
     const kept = answerOf(post('/v1/completions', { ...LONG, max_tokens: 100 }));
     await until(() => engine.numRunning === 1, 'a running request');
     await post('/pause?mode=keep', '');
@@ -90,7 +90,7 @@ describe('an operator', () => {
     expect(engine.stats().steps).toBe(steps);
     await post('/resume', '');
     expect((await kept).usage.completion_tokens).toBe(100);
-    // What runs ends first.
+    // Running requests end first.
     const finished = answerOf(post('/v1/completions', { ...LONG, max_tokens: 50 }));
     await until(() => engine.numRunning === 1, 'a running request');
     await post('/pause?mode=wait', '');

@@ -152,7 +152,7 @@ describe('the figures', () => {
     expect(figures.present).toMatchObject({ quarantinedBlocks: 0 });
     expect(figures.present?.anomalies).toEqual({});
     expect(figures.present!.steps).toBeGreaterThan(5);
-    // Who asks for what comes behind the last one has had all others.
+    // A client that asks for samples after the last one has received all others.
     expect(figures.samples.every(({ time }) => time > first.samples[0].time)).toBe(true);
     abort.abort();
     await Promise.all(asked);
@@ -335,7 +335,7 @@ describe('the map', () => {
     for (const state of seen) counts[state]++;
     const { freeBlocks } = engine.stats().scheduler;
     expect(counts).toEqual([freeBlocks, 0, 2048 - freeBlocks, 0, 0, 1]);
-    // Its blocks are those that it says it holds, and each of them says so.
+    // Its blocks are the blocks that it reports, and each block reports it.
     const { requests } = await json<RequestList>('/requests');
     const facts = await json<RequestFacts>(`/requests/${requests[0].id}`);
     expect([...seen.keys()].filter((block) => seen[block] === BlockState.used)).toEqual(
@@ -453,7 +453,7 @@ describe('the requests', () => {
     expect(facts).toMatchObject({ id, state: 'running', prompt_tokens: 4, max_tokens: 400, preemptions: 0 });
     expect(facts.explain).toContain('running');
     expect(facts.blocks.length).toBeGreaterThan(1);
-    // One that has ended is known as long as something uses its blocks.
+    // An ended request is known as long as a transfer uses its blocks.
     engine.hold(stream.handle, 'lease', 'peer');
     const { handle } = stream;
     stream.abort();

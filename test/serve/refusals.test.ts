@@ -216,7 +216,7 @@ describe('a body', () => {
     );
     expect(await read(`${'[{"a":'.repeat(500)}1${'}]'.repeat(500)}`)).toBeDefined();
     expect(await read(list('[[]]', 20_000))).toHaveLength(20_000);
-    // What stands in strings counts for nothing.
+    // The content of strings does not count.
     expect(await read(JSON.stringify('[,:{"\\'.repeat(100_000)))).toHaveLength(600_000);
     await expect(read(`"${'a'.repeat(100_000)}`)).rejects.toThrow(/^the body is not JSON/);
   });

@@ -35,7 +35,7 @@ function see(handle: number, id: string, more: Partial<Seen> = {}): Seen {
   return { rows: [seen.blocks], ...seen };
 }
 
-/** What a scheduler shows that has these requests, all else as it must be. */
+/** The view of a scheduler that has these requests, with everything else correct. */
 function show(requests: Seen[], draining: Seen[] = [], more: Partial<Sight> = {}): Sight {
   const refs = Array.from({ length: RULES.numBlocks }, () => 0);
   for (const { blocks } of [...requests, ...draining]) for (const block of blocks) refs[block]++;

@@ -91,7 +91,7 @@ if (!LOOPS.includes(loop)) fail(`--loop must be one of ${LOOPS.join(', ')}, got 
 const passedOn = ['--seeds', `${numSeeds}`, '--first', `${first}`, '--steps', `${steps}`];
 if (without.length > 0) passedOn.push('--without', without.join());
 if (values.shrink) passedOn.push('--shrink');
-/** What the command that shows a failure again needs beside the loop and the seed. */
+/** The options that the command for repeating a failure needs beside the loop and the seed. */
 const flags = values.planted === undefined ? [] : ['--plant', values.planted];
 
 if (values.plants) process.exit(await runAllPlants());

@@ -37,7 +37,7 @@ export class NativeCopy {
     }
   }
 
-  /** Configures once: whoever configures again builds all again. */
+  /** Configures once: configuring again would build all again. */
   #build(): ReturnType<typeof spawnSync> {
     const settings = {
       cwd: this.#folder,

@@ -18,7 +18,7 @@ import { WAIT_PLANTS } from './wait-plants.js';
 /** Also where this file was compiled, the sources are what is planted into. */
 const ROOT = packageRoot();
 
-/** All plants: those that the simulation of the scheduler must find, that of the engine, and that of pipelines. */
+/** All plants: those for the simulation of the scheduler, of the engine, and of pipelines. */
 export const ALL_PLANTS: readonly Plant[] = [
   ...PLANTS,
   ...WAIT_PLANTS,

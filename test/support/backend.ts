@@ -37,8 +37,8 @@ function onCuda(options: PlacementOptions): PlacementOptions {
 }
 
 /**
- * Has the mirror of this core compared with it. The methods are replaced on the object alone. Like native ones they may be called with
- * any receiver, which is then refused.
+ * Compares the mirror of this core with the core. The methods are replaced on the object alone.
+ * Like native ones they may be called with any receiver, which is then refused.
  */
 function watch(native: NativeCore): void {
   const { verify, dispose } = native;

@@ -18,7 +18,7 @@ export const SMALL: CoreConfig = {
   hashSeed: new Uint8Array(16).fill(9),
 };
 
-/** A core on a test bench: shorthands for what nearly every test does. */
+/** A core on a test bench: shorthands for the calls that nearly every test makes. */
 export class BenchCore extends Core {
   constructor(addon: NativeAddon, config: Partial<CoreConfig> = {}) {
     super({ ...SMALL, ...config }, addon);

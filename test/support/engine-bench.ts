@@ -65,7 +65,7 @@ export class FakeExecutor implements Executor {
     });
   }
 
-  /** Answers the oldest steps; what they brought is known to the engine when the promise resolves. */
+  /** Answers the oldest steps; the engine knows the answers when the promise resolves. */
   async deliver(count = 1): Promise<void> {
     for (const { resolve, answer } of this.pending.splice(0, count)) resolve(answer);
     await settled();

@@ -12,7 +12,7 @@ export interface Executed {
   counts: Int32Array;
   /** 1: the row failed and wrote nothing. */
   errors: Uint8Array;
-  /** Rows that read KV which nobody had written for them: what they sampled is wrong. */
+  /** Rows that read KV which nobody had written for them: their sampled tokens are wrong. */
   tainted: string[];
   requests: Request[];
   /** Which answer of its session each row belongs to. */
@@ -29,7 +29,7 @@ interface Sequence {
   length: number;
   /** Tokens whose KV it wrote. */
   computed: number;
-  /** A row of it failed, so what it knows means nothing until it is admitted again. */
+  /** A row of it failed, so its text means nothing until it is admitted again. */
   lost: boolean;
   /** Answers that ended while the session went on. */
   answers: number;
@@ -172,7 +172,8 @@ export class FakeModel {
     // A running request goes back to where its load failed.
     if (plan.kinds[i] !== 0 || plan.numComputedTokens[i] < sequence.computed) {
       sequence.computed = plan.numComputedTokens[i];
-      // Without outputs in flight, the scheduler's tokens are all there are; what was dropped is computed again.
+      // Without outputs in flight, the scheduler's tokens are all there are; dropped tokens are
+      // computed again.
       const expected = request.numOutputPlaceholders - (samples ? 1 + numDrafts : 0);
       if (expected <= 0) {
         sequence.length = request.numTokens;

@@ -11,8 +11,8 @@ if (isEmulated) {
 }
 
 /**
- * What goes wrong on the emulated GPU from now on (native/test/gpu_shim/runtime/faults.h), counted anew; '' for nothing. A device
- * that was lost is there again.
+ * The faults of the emulated GPU from now on (native/test/gpu_shim/runtime/faults.h), counted from
+ * 0 again; '' for none. A device that was lost is there again.
  */
 export function plant(faults: string): void {
   if (!isEmulated) throw new Error('a GPU does not fail on demand');

@@ -4,8 +4,8 @@ import { llamaForTests } from './llama/library.js';
 import { areNamed, isQuick } from './share.js';
 
 /**
- * Before all suites: makes what several of them need, so that no worker waits for another one that makes it. Where suites are named, those
- * that need it make it themselves.
+ * Before all suites: makes what several of them need, so that no worker waits for another one that
+ * makes it. Where a command names suites, the suites that need it make it themselves.
  */
 export default function makeOnce(): void {
   if (areNamed) return;

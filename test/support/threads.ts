@@ -16,7 +16,8 @@ process.on('worker', (worker) => {
 });
 
 /**
- * Waits until every thread has ended that was told to end: who removes the files that a thread opens would find them made anew.
+ * Waits until every thread has ended that was told to end: otherwise files that a test removes
+ * could be made again by a thread.
  * @param mostMs the threads that go on after so many milliseconds hang, or were not told to end
  */
 export async function threadsEnded(mostMs = 20_000): Promise<void> {

@@ -1,9 +1,9 @@
-// Lets a test wait for a condition, and collects uncaught errors meanwhile.
+// Waits for a condition of a test, and collects uncaught errors meanwhile.
 
 /** Most milliseconds that a test waits for something that must come. No test needs as long, on a machine that does little else. */
 export const PATIENCE_MS = 120_000;
 
-/** Lets the event loop go on for a moment. */
+/** Yields to the event loop for a moment. */
 export function pause(ms = 1): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

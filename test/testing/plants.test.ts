@@ -16,7 +16,7 @@ import { MEMO_PLANTS, PLANTS, type Plant } from './plants.js';
 
 const FOLDER = fileURLToPath(new URL(`../../build/planted-${process.pid}/`, import.meta.url));
 
-/** The first case that fails, with what it says; null: all pass. */
+/** The first case that fails, with its message; null: all pass. */
 async function firstFailure(make: MakeConnector, finder: string | undefined): Promise<string | null> {
   for (const { run } of connectorCases({
     make,

@@ -2,7 +2,7 @@
 export interface Plant {
   /** The mistake, in words. */
   readonly name: string;
-  /** Texts of the example, each of which stands there once, and what stands there instead. */
+  /** Texts of the example, each of which stands there once, and their replacements. */
   readonly changes: readonly (readonly [from: string, to: string])[];
   /** What the suite has to say of it, among other things. */
   readonly says: RegExp;

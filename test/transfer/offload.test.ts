@@ -16,7 +16,7 @@ import { BLOCK_BYTES, bytesOf, ids, verdictName } from './support.js';
 const NUM_BLOCKS = 16;
 const RANKS = [0, 1];
 
-/** What the scheduler side has all ranks do. */
+/** The orders of the scheduler side to all ranks. */
 interface Order {
   kind: 'load' | 'store';
   handle: number;
@@ -251,7 +251,7 @@ describe('an offload of two ranks', () => {
         }
         loads += keys.length;
       } else {
-        // The place in the tier goes by the key: what stood there is not offered any more.
+        // The place in the tier follows from the key: its earlier block is not offered any more.
         const keys = [...blocks].map((_, i) => step * NUM_BLOCKS + ((from + i + step) % NUM_BLOCKS));
         const tier = Int32Array.from(keys, (key) => key % NUM_BLOCKS);
         for (const [key, block] of offload.stored) if (tier.includes(block)) offload.stored.delete(key);

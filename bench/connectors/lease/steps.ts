@@ -36,7 +36,7 @@ class Wire {
   };
 }
 
-/** Has an engine compute prompts whose KV another one is to read. */
+/** Makes one engine compute prompts whose KV another engine will read. */
 async function offers({ engine, decodes, wire }: Side, first: number): Promise<readonly Params[]> {
   const streams = Array.from({ length: LEASES }, (_, i) =>
     engine.submit({

@@ -20,7 +20,8 @@ export function embeddedSides(numBlocks: number, isAtWork: boolean): Sides {
   const check = (numSteps: number): void => {
     const { stagingBlocksInUse, store } = worker.stats();
     const { skippedBlocks, pinnedBlocks } = connector.stats();
-    // What the thread has still to write was brought to it; the rest waits for a place, where the thread cannot keep up.
+    // The thread already has the blocks that it must still write. If the thread cannot keep up,
+    // further blocks wait for a place.
     const stored = store.stored + stagingBlocksInUse + pinnedBlocks;
     const wanted = ((isAtWork ? SIZE : 1) * numSteps) / BLOCK_SIZE;
     if (stored < 0.5 * wanted || skippedBlocks > 0)

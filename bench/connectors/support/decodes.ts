@@ -60,7 +60,10 @@ export class Decodes {
     return this.#prompts.at(index, length);
   }
 
-  /** Has the requests come, and steps until all of them run: a connector may set them apart for a while. */
+  /**
+   * Submits the requests, and steps until all of them run: a connector may set them aside for a
+   * while.
+   */
   start(texts: Texts): void {
     for (let i = 0; i < SIZE; i++) {
       const prompt = texts === 'alike' ? this.prompt(0) : this.prompt(i, PROMPT + (i % BLOCK_SIZE));

@@ -12,7 +12,10 @@ import { words } from './native-build.js';
 export interface Suite {
   /** Its folder in test/. */
   room: string;
-  /** Files of it that do not run there. Those that start processes, compilers or browsers load the package themselves. */
+  /**
+   * Files of it that do not run there. Suites that start processes, compilers or browsers load the
+   * package themselves.
+   */
   without: readonly string[];
   /**
    * The part that runs over the emulated GPU, where every thread of a kernel is one of the host. It
@@ -26,7 +29,7 @@ export interface Suite {
 }
 
 export const SUITES: readonly Suite[] = [
-  // backend: what is chosen where nothing was asked for. gyp: a build without CUDA.
+  // backend: the default of suites that ask for none. gyp: a build without CUDA.
   {
     room: 'core',
     without: ['backend', 'gyp', 'lifetime'],
@@ -99,7 +102,7 @@ export async function runSuite(suite: Suite, addon: string | null, limit: number
       return { verdict: timedOut ? 'unfinished' : 'failed', seconds, detail: words(ended) };
     }
     const judged = judgeSuite(report);
-    // Whatever kept all of them from running is in what vitest said.
+    // If no suite ran, vitest's output says why.
     return report.numTotalTests === 0 ? { ...judged, seconds, detail: words(ended) } : { ...judged, seconds };
   } finally {
     rmSync(folder, { recursive: true, force: true });

@@ -68,7 +68,7 @@ export function runCommand(
   });
 }
 
-/** Ends what still runs: for whoever is interrupted. */
+/** Ends the commands that still run, when the program is interrupted. */
 export function killAll(): void {
   for (const child of alive) killGroup(child);
 }

@@ -18,7 +18,7 @@ export interface Gpu {
 /** The machine that the checks ran on. */
 export interface Host {
   gpu: Gpu | null;
-  /** Why there is no GPU, in the words of what was asked for it. */
+  /** Why there is no GPU, in the words of the program that was asked. */
   noGpu: string | null;
   /** The CUDA compiler and the runtime that comes with it, as in 13.0; null without one. */
   cuda: string | null;
@@ -91,7 +91,10 @@ async function readGpu(): Promise<Pick<Host, 'gpu' | 'noGpu'>> {
   return { gpu: gpuOfReason(reason), noGpu: null };
 }
 
-/** The GPU in what the addon says of one that can be used: its name, its compute capability, and what else was found. */
+/**
+ * The GPU in the addon's report of a usable GPU: its name, its compute capability, and further
+ * findings.
+ */
 export function gpuOfReason(reason: string): Gpu {
   const [, name = reason, computeCapability = ''] = /^(.*), compute capability (\d+\.\d+)/.exec(reason) ?? [];
   return { name, driver: null, memoryMiB: null, computeCapability };
@@ -113,7 +116,7 @@ export async function probeInProcess(env: Record<string, string> = {}): Promise<
   return { usable, reason, seconds };
 }
 
-/** The first GPU of what nvidia-smi prints: name, driver, MiB, compute capability. */
+/** The first GPU in the output of nvidia-smi: name, driver, MiB, compute capability. */
 export function parseGpu(csv: string): Gpu | null {
   const [name, driver, memory, computeCapability] = csv
     .split('\n')[0]

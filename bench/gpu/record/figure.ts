@@ -31,7 +31,7 @@ export function isFigure(value: unknown): value is Figure {
   return typeof name === 'string' && authority !== undefined && typeof beside === 'string' && numbers;
 }
 
-/** The figures in what the benchmark printed, also if it broke off in the middle of one. */
+/** The figures in the benchmark's output, also if the output ends in the middle of a figure. */
 export function readFigures(output: string): Figure[] {
   return output.split('\n').flatMap((line) => {
     try {

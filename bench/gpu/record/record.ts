@@ -135,7 +135,7 @@ export function parseGpuResults(text: string, name: string): GpuResults {
   return results;
 }
 
-/** The newest result on a real GPU among those that are committed; null if there is none. */
+/** The newest committed result on a real GPU; null if there is none. */
 export function newestGpuResults(folder = RESULTS_FOLDER): GpuResults | null {
   const all = readdirSync(folder)
     .filter((name) => /^gpu-.*\.json$/.test(name))

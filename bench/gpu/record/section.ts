@@ -40,7 +40,7 @@ const WAYS = [
   'Extend and Publish alone',
   'one warp, 1 KB, Extend and Publish alone',
 ].map((way) => `decode of 256 applied by another kernel, ${way}`);
-/** The same, launched by a thread of the core: what the host needs is what the caller needs. */
+/** The same, launched by a thread of the core: the host's time is the caller's time. */
 const BY_THREAD = 'decode of 256 launched by a thread';
 /** Kernels that do nothing but complete (ladder.cu), and the parts of their time. */
 const RUNGS = [
@@ -128,7 +128,7 @@ interface Line {
   besides: boolean;
   /** Measured right behind a product, too. */
   behind: boolean;
-  /** What the host has to do is a figure of its own. */
+  /** The host's work is a separate figure. */
   hostSide: boolean;
 }
 

@@ -75,8 +75,8 @@ export interface LlamaExecutorStats {
  * and drafts change only the speed, as far as llama.cpp's arithmetic does not depend on the batch
  * (docs/llama-cpp.md).
  *
- * The KV of all blocks lies in one cache of llama.cpp, of numBlocks x blockSize cells. A thread of
- * the executor computes the steps.
+ * The KV of all blocks lies in one cache of llama.cpp, of (numBlocks - 1) x blockSize cells. A
+ * thread of the executor computes the steps.
  */
 export class LlamaExecutor implements Executor {
   readonly usesTables = true;

@@ -13,8 +13,8 @@ export interface LlamaExecutorOptions {
    */
   readonly model: LlamaModel;
   /**
-   * Blocks of the KV pool, the null block included: numBlocks x blockSize cells of llama.cpp's
-   * cache.
+   * Blocks of the KV pool, the null block included: (numBlocks - 1) x blockSize cells of
+   * llama.cpp's cache.
    */
   readonly numBlocks: number;
   /** Tokens per block. Default 16. */

@@ -29,7 +29,7 @@ export async function fakeServer(options: FakeOptions = {}) {
   return server;
 }
 
-/** The same; whoever opens it closes it. */
+/** The same; the caller closes it. */
 export async function openFakeServer({ complete = answer, models = oneModel, metrics }: FakeOptions = {}) {
   const asked: Asked[] = [];
   const seen = { modelsMs: 0, readings: 0, open: 0, mostOpen: 0, cut: 0 };

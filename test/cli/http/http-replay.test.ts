@@ -222,7 +222,7 @@ describe('what a replay over HTTP reads', () => {
       prefixCache: { queries: 600, hits: 150 },
       kvCacheUsage: { before: 0.25, after: 0.5 },
     });
-    // A server that was started anew has counted from the beginning.
+    // A server that was restarted has counted from the beginning.
     const fresh = await replayAt({ metrics: [metrics(3, 100, 0.25), metrics(1, 250, 0.5)] }, trace(1));
     expect(fresh.report.server).not.toHaveProperty('metrics');
     const none = await replayAt({ metrics: ['up 1\n'] }, trace(1));

@@ -19,7 +19,7 @@ export async function serveModel(file: string, ...args: ServerArgument[]) {
   return served;
 }
 
-/** The same for a suite: whoever starts it ends it. */
+/** The same for a suite, which must end it. */
 export async function startServer(file: string, ...args: ServerArgument[]) {
   const { folder } = llamaForTests();
   const words = args.filter((each) => typeof each === 'string');

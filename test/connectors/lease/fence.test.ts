@@ -13,7 +13,7 @@ afterEach(() => world.dispose());
 
 const PROMPT = wordy(21, 1);
 
-/** Has the consumer read, with copies of one side held back, until that side has begun one. */
+/** Makes the consumer read, with copies of one side held back, until that side has begun one. */
 async function reading(sharedMemory: boolean, holds: (pair: readonly Node[]) => Node) {
   const pair = world.pair({ worker: { sharedMemory } }, { worker: { sharedMemory } });
   const node = holds(pair);
@@ -42,7 +42,7 @@ it('a fence ends every copy of a producer', async () => {
   expect(node.lanes.numReady).toBe(0);
   node.engine.fenceTransfers();
   expect([...(await world.ended(stream)).tokens]).toEqual(unpagedText(PROMPT, 5, { seed: SEED }));
-  // An engine without work asks its workers nothing: what they have to say comes with the next request.
+  // An engine without work asks its workers nothing: their reports come with the next request.
   await world.ended(node.engine.submit({ prompt: wordy(5, 9), maxTokens: 2 }));
   await world.rest();
 });

@@ -223,7 +223,7 @@ describe('a hand-over that fails', () => {
 describe('what a peer says of a lease', () => {
   type Opened = { kind: string; blocks: number[][]; fewest: number; most: number };
 
-  /** Has a peer say something else when a read begins. */
+  /** Makes a peer send another message when a read begins. */
   function tamper(change: (opened: Opened) => void): void {
     const deliver = world.hub.deliver.bind(world.hub);
     world.hub.deliver = (parcel) => {

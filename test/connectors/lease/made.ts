@@ -9,7 +9,7 @@ class Wires {
   readonly hub = new MemoryHub({ carry: (parcel) => void this.parcels.push(parcel) });
   isCalm = false;
 
-  /** Delivers some of what is under way. */
+  /** Delivers some of the parcels that are under way. */
   carry(random: () => number): void {
     for (let most = this.parcels.length; most > 0; most--) {
       if (!this.isCalm && random() < 0.4) continue;

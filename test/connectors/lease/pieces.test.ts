@@ -12,7 +12,10 @@ afterEach(() => world.dispose());
 
 const PROMPTS = [1, 2].map((seed) => wordy(21, seed));
 
-/** Two engines that hand blocks over by messages; each has this many bytes for what is on its way. */
+/**
+ * Two engines that hand blocks over by messages; each has this many bytes for messages on their
+ * way.
+ */
 function pair(producerBytes: number, consumerBytes: number) {
   const by = (stagingBytes: number) => ({ worker: { sharedMemory: false, pieceBytes: 256, stagingBytes } });
   return world.pair(by(producerBytes), by(consumerBytes));

@@ -13,7 +13,7 @@ it('every rank reads from its own rank, and a load is over when all have', async
     const executor = new ReferenceExecutor(OPTIONS);
     const links = [0, 1].map((rank) => hub.link(`${name} ${rank}`));
     const { numBlocks } = OPTIONS;
-    // The second rank has memory alone: what is in it tells whose it was.
+    // The second rank has only memory: the content of a block tells whose it was.
     const kv = BlockArena.allocate({ numBlocks, bytesPerBlock: 96 });
     new Uint8Array(kv.buffer).fill(fill);
     const workers = [

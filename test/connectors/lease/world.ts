@@ -74,7 +74,7 @@ export class Node {
     });
   }
 
-  /** The process dies and is started again: nothing is said to anybody. */
+  /** The process dies and is started again: no peer is told. */
   restart(): void {
     this.world.muted = true;
     this.engine.dispose();
@@ -109,7 +109,7 @@ export class Node {
   }
 }
 
-/** A parcel, and what stands in it. */
+/** A parcel, and its content. */
 export interface Said extends Parcel {
   readonly message: Readonly<Record<string, unknown>>;
 }
@@ -149,12 +149,15 @@ export class World {
     return node;
   }
 
-  /** Adds the two engines of most tests: one that computes prompts, and one that goes on with them. */
+  /** Adds the two engines of most tests: the first computes prompts, and the second decodes. */
   pair(forPrefill: NodeOptions = {}, forDecode: NodeOptions = {}): [Node, Node] {
     return [this.add('p', forPrefill), this.add('d', forDecode)];
   }
 
-  /** Has a prompt computed by an engine, which is the first one by default. @returns the transfer params of its last output */
+  /**
+   * Computes a prompt with an engine, by default the first. @returns the transfer params of its
+   * last output
+   */
   async prefill(
     prompt: Int32Array,
     { from = this.nodes[0], id }: { from?: Node; id?: string } = {},
@@ -165,7 +168,7 @@ export class World {
     return transferParams ?? {};
   }
 
-  /** Delivers everything that is under way, and what comes of it. */
+  /** Delivers all parcels that are under way, and the parcels that they cause. */
   deliver(): void {
     for (let parcel = this.parcels.shift(); parcel !== undefined; parcel = this.parcels.shift())
       this.hub.deliver(parcel);

@@ -10,7 +10,8 @@ describe('the offload conforms to the contract of connectors', () => {
   const cases = connectorCases({ make: makeOffload, seeds: share([4], [1, 2, 4]) });
   for (const { name, run } of cases) it(name, run);
 
-  // A load fails whose request had a local prefix: what that prefix needs in front of it is not in the rows any more.
+  // A load fails whose request had a local prefix. The blocks that this prefix needs in front of it
+  // are not in the rows any more.
   const only = ['groups: chunks, and everything at once'];
   for (const { name, run } of connectorCases({ make: makeOffload, seeds: [6], only }))
     it(`${name}, again`, run);

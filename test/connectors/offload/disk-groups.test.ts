@@ -37,7 +37,7 @@ interface With {
   readonly numRanks?: number;
   readonly hostBlocks?: number;
   readonly model?: string;
-  /** Tokens of a step: what a window leaves within one step is not stored. Default 48. */
+  /** Tokens of a step: blocks that a window passes within one step are not stored. Default 48. */
   readonly budget?: number;
 }
 

@@ -20,7 +20,7 @@ afterEach(async () => {
   last = null;
 });
 
-/** Lets a process serve so many prompts, and a bit more, and kills it. */
+/** Makes a process serve this number of prompts and some more, and kills it. */
 async function killAfter(path: string, model: string, numServed: number): Promise<void> {
   const child = spawn(process.execPath, [...WRITER, path, model]);
   const ended = once(child, 'close');

@@ -42,7 +42,7 @@ async function ask(bench: OffloadBench) {
   expect(bench.leftovers()).toEqual([]);
 }
 
-/** Has the prompt computed, and asked for again: then it is written. */
+/** Computes the prompt, and requests it again: then it is written to disk. */
 async function askTwice(bench: OffloadBench): Promise<void> {
   await ask(bench);
   await ask(bench);
@@ -106,7 +106,7 @@ describe('the disk tier of an offload', () => {
       hits: 1,
       readBlocks: BLOCKS,
     });
-    // The rest of the last block is computed anew, and was there.
+    // The rest of the last block is computed again, although it was there.
     expect(readFileSync(file).equals(before)).toBe(true);
     await second.close();
   });

@@ -105,7 +105,7 @@ describe.each([1, 2, 3] as const)('loads of an offload at depth %i', (pipelineDe
       await bench.finish();
       expect(await Promise.all(ends)).toEqual([loadFailurePolicy === 'fail' ? 'error' : 'length', 'length']);
       await expectText(streams[1]);
-      // The content was stored again by whoever computed it.
+      // The request that computed the content stored it again.
       expect(bench.connector.stats().host.blocks).toBeGreaterThanOrEqual(BLOCKS);
       expect(bench.connector.stats().host.loads.begun).toBe(1);
       expect(bench.leftovers()).toEqual([]);

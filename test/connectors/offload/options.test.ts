@@ -70,7 +70,7 @@ describe('an offload refuses', () => {
       expect(codeOf(make)).toBe('ERR_BLOCKSTEP_NO_MEMORY');
       expect(make).toThrow(/of host memory, and .* are available/);
     }
-    // All ranks count together, and what just fits is taken.
+    // All ranks count together, and a size that just fits is accepted.
     expect(() => checkHostMemory('hostBlocks', 4, 100, 99)).toThrow(
       'takes 100 bytes of host memory, and 99 bytes are available',
     );

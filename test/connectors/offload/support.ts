@@ -88,7 +88,7 @@ export class OffloadBench {
     return this.engine.submit(input);
   }
 
-  /** Lets the oldest step be computed, and its answer be known. */
+  /** Computes the oldest step, and passes on its answer. */
   async compute(): Promise<void> {
     this.executor.waiting.shift()?.();
     await settled();
@@ -113,7 +113,7 @@ export class OffloadBench {
     }
   }
 
-  /** Lets the disk tier end what it has begun. */
+  /** Waits until the disk tier has ended its work. */
   async restDisk(): Promise<void> {
     while ((this.connector.stats().disk?.inFlight ?? 0) > 0) {
       await new Promise((resolve) => setTimeout(resolve, 1));

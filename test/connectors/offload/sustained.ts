@@ -39,7 +39,7 @@ const BETWEEN_MS = 90;
 const STEP_MS = 25;
 /** Texts that can be continued. */
 const CONVERSATIONS = 60;
-/** Of so many requests the text of one is computed anew, without pages. */
+/** For one of this number of requests, the text is computed again without pages. */
 const CHECKED = 8;
 
 /** Runs one traffic: steps and copies take virtual time, requests arrive, continue earlier texts, and are aborted. */

@@ -41,7 +41,7 @@ it('large values come whole, whatever the pieces; everything else passes as it i
       if (isBulk && size >= 2 ** 14) large.push(value);
     }
     const seen = feed(Buffer.concat(replies), random, reader, passed);
-    // What passed, with every stand-in replaced by what it stands for, is the stream.
+    // The bytes that passed, with every stand-in replaced by its original, are the stream.
     const whole: Buffer[] = [];
     let at = 0;
     for (const value of large) {

@@ -163,7 +163,7 @@ it('what waits for a place when a fence comes is read no more, and every copy en
   worker.getFinished([]);
   expect(lanes.map(({ numReady }) => numReady)).toEqual([0, 0]);
   expect(worker.stats().stagingBlocksInUse).toBe(0);
-  // It goes on with what comes later.
+  // It goes on with later jobs.
   worker.startLoads(orders(3, [0]), settled);
   await until(() => lanes.some((lane) => lane.next()), 'a copy after it');
   expect(worker.getFinished([])?.metadata?.copied).toEqual([{ job: 3, verdict: Verdict.ok }]);

@@ -50,7 +50,10 @@ function over(changes: (kept: MemoryStore) => Partial<BlockStore> = () => ({}), 
       if (rounds > 100) await pause();
     }
   };
-  /** Has the prompt answered, which must be right, until all is stored. @returns tokens that were cached */
+  /**
+   * Submits the prompt, whose answer must be right, until all blocks are stored. @returns tokens
+   * that were cached
+   */
   const ask = async (): Promise<number> => {
     // Only the store may have it.
     expect(engine.resetPrefixCache()).toMatchObject({ local: true });

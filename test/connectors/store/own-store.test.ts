@@ -131,7 +131,7 @@ describe('a store of one’s own', () => {
     expect(thread.stats()).toMatchObject({ state: 'down', takesValues: false, stored: 0, failures: 1 });
   });
 
-  /** What is wrong, how `get` does it, what comes of two keys, and what is said. */
+  /** The fault, how `get` causes it, the results of two keys, and the message. */
   const GETS: [string, (kept: MemoryStore) => BlockStore['get'], number[], RegExp][] = [
     [
       'calls back twice',

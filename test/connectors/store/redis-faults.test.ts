@@ -22,7 +22,7 @@ function failuresOf({ connector, workers }: Served): number {
   return all.reduce((sum, { failures }) => sum + failures, 0);
 }
 
-/** Lets the engine live until it has stored something: its store works. */
+/** Runs the engine until it has stored a block: its store works. */
 async function untilStored(served: Served): Promise<void> {
   for (let seed = 0; served.workers[0].stats().store.stored === 0; seed++) {
     await live(served, { seed, requests: 6, prompts: 30, aborts: 0 });
@@ -122,7 +122,7 @@ describe.skipIf(whyNoRedis !== null)('a thread over a server', () => {
     expect(await done(thread, 'get', asked, [4, 5, 6, 7])).toEqual([corrupt, corrupt, corrupt, corrupt]);
     for (const place of [4, 5, 6, 7]) expect(staging.block(place).every((byte) => byte === 0)).toBe(true);
     expect(await done(thread, 'get', ['b'], [4])).toEqual([Outcome.done]);
-    // What nobody can use is gone.
+    // Values that nobody can use are gone.
     expect(await there(thread, asked)).toEqual([missing, missing, missing, missing]);
     expect(thread.stats()).toMatchObject({ corrupt: 4, hits: 1, state: 'up' });
     await thread.close();

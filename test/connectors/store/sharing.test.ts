@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../support/temp-file.js';
 import { pause, until } from '../../support/waiting.js';
 import { BLOCK, end, live, type Served, serve, TOKENS } from './support/life.js';
 
-/** Has an engine store a prompt. */
+/** Makes an engine store a prompt. */
 async function prefilled(store: StoreOptions, prompt: Int32Array): Promise<void> {
   const first = serve({ store });
   void first.engine.run();

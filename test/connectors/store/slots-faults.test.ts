@@ -91,7 +91,7 @@ describe('a file of slots', () => {
     damage(path);
     slots = openSlots(path);
     expect(await whole(slots.store, NAMES)).toBeLessThan(60);
-    // What was refused can be stored anew, as its user does after it was removed.
+    // A refused value can be stored again, as its user does after a removal.
     await slots.store.remove(NAMES);
     expect((await put(slots.store, NAMES)).every((outcome) => outcome === Outcome.done)).toBe(true);
     expect(await whole(slots.store, NAMES)).toBe(60);
@@ -254,7 +254,7 @@ describe('a file of slots', () => {
       const slots = openSlots(path, 2 ** 21);
       const names = [...namesOf('a', 100), ...namesOf('b', 100)];
       const there = (await slots.store.has(names)).filter((outcome) => outcome === Outcome.done).length;
-      // What a directory names is there, but for the few that were being written.
+      // The values that a directory names are there, except the few that were being written.
       expect(await whole(slots.store, names)).toBeGreaterThanOrEqual(there - 8);
       expect(there).toBeGreaterThan(10);
       slots.close();

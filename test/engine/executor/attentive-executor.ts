@@ -106,7 +106,7 @@ export class AttentiveExecutor implements Executor {
     const counts = new Int32Array(plan.numRequests);
     const tokens: number[] = [];
     const errors = mood === null || mood === 'throws' ? undefined : mood;
-    // Entry by entry: whoever is hit in a step stands before whoever hits him.
+    // Entry by entry: in a step, an entry stands before the entries that hit its blocks.
     for (let i = 0; i < plan.numRequests; i++) {
       const fails = mood === 'throws' || (errors !== undefined && errors[i] !== 0);
       const token = this.#entry(inputs, tables, i, fails);

@@ -70,7 +70,7 @@ export class AttentiveLife {
     }
   }
 
-  /** What is wrong with the texts of those that came to their ends. */
+  /** The faults in the texts of requests that came to their ends. */
   async wrongTexts(): Promise<string[]> {
     const wrong: string[] = [];
     for (const { stream, chunks, end } of this.told) {
@@ -168,7 +168,10 @@ export class AttentiveLife {
   }
 }
 
-/** The answers to all chunks, one behind the other. The last token of an answer is not part of what the next one goes on. */
+/**
+ * The answers to all chunks, one behind the other. The last token of an answer is not part of the
+ * text that the next chunk continues.
+ */
 function expectedOf(chunks: Told['chunks']): number[] {
   const text: number[] = [];
   const said: number[] = [];

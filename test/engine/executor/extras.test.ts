@@ -16,7 +16,7 @@ function benchOf(answer: (plan: ExecutorPlan) => unknown, options: Partial<Engin
   return bench;
 }
 
-/** Every token with what came with it, as its reader got it, and as the result has it. */
+/** Every token with its extra, as its reader got it, and as the result has it. */
 async function pairs(stream: RequestStream): Promise<{ read: unknown[]; result: unknown[] }> {
   const read = (await outputs(stream)).flatMap(({ tokens, extras }) =>
     Array.from(tokens, (token, i) => [token, extras === null ? null : extras[i]]),

@@ -39,14 +39,18 @@ export function nextToken(groups: readonly Group[], text: readonly number[]): nu
 }
 
 /**
- * An executor with KV cache groups, written from docs/executors.md alone. A group of attention keeps one number for each token. A group of
- * states keeps one for each block, and what else it writes into the block is no number. Attention multiplies whole blocks, with weight 0 behind
- * the text, as kernels do: there 0 x NaN is NaN.
+ * An executor with KV cache groups, written from docs/executors.md alone. A group of attention
+ * keeps one number for each token. A group of states keeps one for each block, and everything else
+ * that it writes into the block is NaN. Attention multiplies whole blocks, with weight 0 behind the
+ * text, as kernels do: there 0 x NaN is NaN.
  */
 export class HonestExecutor implements Executor {
   readonly limits: ExecutorLimits & { readonly numBlocks: number };
   readonly watchesBlocks = true;
-  /** Blocks that plans said were let go, and those that left a row in which an entry had them in the step before. */
+  /**
+   * Blocks that plans reported as released, and blocks that left the row in which an entry had them
+   * in the step before.
+   */
   readonly dropped = new Set<number>();
   readonly left = new Set<number>();
   readonly #rows = new Map<number, number[]>();

@@ -7,7 +7,7 @@ import { codeOf } from '../../misuse/bench.js';
 import { AttentiveExecutor, continuation, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
-/** The entries of what a step computes: tokens and positions of each. */
+/** The entries that a step computes: tokens and positions of each. */
 function entriesOf(inputs: StepInputs): { tokens: number[]; positions: number[]; samples: number }[] {
   return Array.from({ length: inputs.numRequests }, (_, i) => {
     const [from, to] = [inputs.queryStart[i], inputs.queryStart[i + 1]];
@@ -140,7 +140,7 @@ describe('InputBatch', () => {
       const text = Array.from({ length: 1000 }, (_, i) => i % 97);
       const stream = engine.submit({ prompt: Int32Array.from(text), maxTokens: 600 });
       for (let i = 0; i < 2000 && !stream.ended; i++) {
-        // Half way it is computed anew, from more than it keeps.
+        // Half way, its text is computed again, from more tokens than it keeps.
         if (i === 900) engine.resetPrefixCache({ resetRunning: true });
         engine.step();
         executor.pending.shift()?.();

@@ -20,7 +20,10 @@ interface Read {
   behind: number;
 }
 
-/** An executor that reads the tokens of every entry of every step, also of those that others would not ask for. */
+/**
+ * An executor that reads the tokens of every entry of every step, also of entries that other
+ * executors would not ask for.
+ */
 class CuriousEngine {
   readonly engine: Engine;
   readonly reads: Read[][] = [];

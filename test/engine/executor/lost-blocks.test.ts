@@ -33,7 +33,7 @@ describe('a block that the executor lost', () => {
     await bench.answer();
     await bench.finish();
     const resumed = bench.seen.flat().filter((entry) => entry.includes(` ${EntryKind.resumed} `));
-    // The one behind hits what the one in front computes in the same step.
+    // The later request hits blocks that the earlier request computes in the same step.
     expect(resumed.sort()).toEqual([`a ${EntryKind.resumed} 0`, `b ${EntryKind.resumed} 8`]);
     expect(await Promise.all([a, b, c].map(said))).toEqual([
       continuation(text(9), 6),
@@ -82,7 +82,7 @@ describe('a block that the executor lost', () => {
       expect(error.message).toBe('request "a" failed: the executor lost a block of its KV');
       expect(await said(b)).toEqual(continuation(text(9, 1), 6));
       expect(leftovers(bench.engine)).toEqual([]);
-      // What it computed behind the lost block is not found when the text is computed anew.
+      // Its blocks behind the lost block are not found when the text is computed again.
       const longer = [...text(9), ...continuation(text(9), 6)];
       for (const id of ['first', 'second']) {
         const again = bench.submit(id, longer);

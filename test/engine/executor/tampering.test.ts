@@ -101,7 +101,7 @@ class Tampering {
       try {
         this.#tamper(plan as Writable);
       } catch {
-        // What is frozen, or given away, cannot be spoilt again.
+        // An object that is frozen, or given away, cannot be spoilt again.
       }
     }
   }

@@ -307,7 +307,7 @@ describe('a scheduler that breaks because its log cannot be written', () => {
   });
 });
 
-/** Every call that throws for good once the engine is broken. */
+/** Every call that always throws once the engine is broken. */
 const LATER: Record<string, (bench: FullBench) => unknown> = {
   submit: (bench) => bench.submit({ id: 'later' }),
   abort: ({ engine }) => engine.abort('a'),

@@ -141,7 +141,7 @@ describe('a running engine', () => {
     for (const spy of spies) spy.mockRestore();
     expect(bench.engine.stats().steps).toBe(20);
     expect(made).toBeLessThanOrEqual(1);
-    // What keeps the process alive is not changed by each step.
+    // A step does not change whether the engine keeps the process alive.
     expect(numCalls).toBeLessThanOrEqual(1);
     bench.engine.dispose();
   });

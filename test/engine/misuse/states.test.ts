@@ -71,7 +71,7 @@ const EXPECTED: Record<State, Record<string, string>> = {
   broken: Object.fromEntries(Object.keys(CALLS).map((name) => [name, 'ERR_BLOCKSTEP_INVARIANT'])),
   hung: {
     ...Object.fromEntries(Object.keys(CALLS).map((name) => [name, 'ERR_BLOCKSTEP_EXECUTOR_HUNG'])),
-    // The scheduler is well, and what it counts may help.
+    // The scheduler is well, and its counts may help.
     stats: 'ok',
   },
   disposed: Object.fromEntries(Object.keys(CALLS).map((name) => [name, 'ERR_BLOCKSTEP_DISPOSED'])),

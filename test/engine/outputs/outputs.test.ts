@@ -77,7 +77,7 @@ describe('a reader of all outputs', () => {
     for (let i = 0; i < 6; i++) {
       bench.engine.step();
       const item = await nextOf(reader);
-      // What comes meanwhile leaves the item as it is.
+      // Outputs that come meanwhile do not change the item.
       expect([item.length, item.tokens[0], item.requests[0].id]).toEqual([1, 600 + 100 * i, stream.id]);
       items.push(item);
       arrays.add(item.tokens);

@@ -293,7 +293,7 @@ describe('an abort', () => {
     );
     expect(streams.map(({ ended }) => ended)).toEqual([true, true, false]);
     expect(bench.engine.stats().scheduler.anomalies).toEqual({ 'stale-handle': 2, 'abort-unknown': 1 });
-    // What is no key at all is refused before anything is done.
+    // A value that is no key at all is refused before anything is done.
     expect(() => bench.engine.abort(['c', Number.NaN])).toThrow(refused('ERR_BLOCKSTEP_BAD_ARG'));
     expect(streams[2].ended).toBe(false);
     bench.steps();

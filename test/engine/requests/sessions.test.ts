@@ -117,7 +117,8 @@ describe('a session', () => {
     void bench.engine.run();
     const stream = bench.submit({ maxTokens: 1, resumable: true });
     expect(await rejection(stream.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
-    // Looks at the clock for the answer, for the deadline, and once a second; one that does not sleep looks once a millisecond.
+    // Looks at the clock for the answer, for the deadline, and once a second; an engine that does
+    // not sleep looks once a millisecond.
     expect(looks).toBeLessThan(100);
     bench.engine.dispose();
   });

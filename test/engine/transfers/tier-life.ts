@@ -327,7 +327,7 @@ export function describeTierLife(tiers: Tiers): void {
       ['one block short', ['unwritten-read']],
       ['wrong blocks', ['foreign-read']],
       ['declares nothing', ['unexpected-load']],
-      // What is read is what stood there before the load.
+      // The copy reads the content from before the load.
       ['reports before it is over', ['unwritten-read', 'foreign-read', 'stale-read']],
     ] as const)('and a worker that %s is found out', async (bug, kinds) => {
       const { faults, connector } = await live(3, { pipelineDepth: 2, caching: false }, bug, tiers);

@@ -38,7 +38,7 @@ describe.skipIf(llamaForTests().folder === null)('a text of one long word', () =
     expect(() => tokenizer.tokenize('.'.repeat(524_289))).toThrow(expect.objectContaining(refused));
     await expect(tokenizer.tokenizeAsync('.'.repeat(524_289))).rejects.toMatchObject(refused);
     expect((await tokenizer.tokenizeAsync('漢字。\n'.repeat(60_000))).length).toBe(600_000);
-    // Those that cut by no pattern take any.
+    // Tokenizers that cut by no pattern take any text.
     const pieces = await model({ vocabulary: 'llama', layers: 1 });
     expect((await pieces.tokenizeAsync('.'.repeat(524_289))).length).toBe(524_290);
   });

@@ -155,7 +155,8 @@ export class PagedExecutor implements Executor {
       this.finished.set(handle, (this.finished.get(handle) ?? 0) + 1);
       this.#states.delete(handle);
     }
-    // Steps that wait may still compute these requests, and preparing one makes what was forgotten anew.
+    // Steps that wait may still compute these requests, and preparing one makes the forgotten data
+    // again.
     const last = this.#queue.at(-1);
     if (last === undefined) this.#batch.forget(handles);
     else last.endedBehind.push(...handles);
@@ -210,7 +211,10 @@ export class PagedExecutor implements Executor {
     for (const block of blocks) this.#kv.take(block);
   }
 
-  /** Entries in an order in which whoever computes a block comes before those that hit it in the same step. */
+  /**
+   * Entries in an order in which the entry that computes a block comes before the entries that hit
+   * it in the same step.
+   */
   #order(plan: ExecutorPlan, tables: StepTables): readonly number[] {
     const order: number[] = [];
     const hits = computedInStep(plan, tables, this.#options.blockSize);
@@ -226,7 +230,10 @@ export class PagedExecutor implements Executor {
     return order;
   }
 
-  /** Writes the KV of the tokens of an entry, each from what is read back of all positions before it. */
+  /**
+   * Writes the KV of the tokens of an entry, each from the KV of all positions before it, which is
+   * read back.
+   */
   #write({ tables, states }: Job, inputs: StepInputs, entry: number): void {
     const first = inputs.queryStart[entry] ?? 0;
     const end = inputs.queryStart[entry + 1] ?? 0;

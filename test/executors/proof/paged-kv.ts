@@ -20,7 +20,7 @@ export class PagedKv {
     this.#written[slot] = 1;
   }
 
-  /** Forgets what a block held, so that a read of what its last owner left there is noticed. */
+  /** Forgets the content of a block, so that a read of its last owner's KV is noticed. */
   take(block: number): void {
     const from = block * this.#blockSize;
     this.#written.fill(0, from, from + this.#blockSize);

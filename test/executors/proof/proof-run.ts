@@ -106,7 +106,7 @@ export class Run {
     return true;
   }
 
-  /** Blocks of one or two entries. Under `fail` whoever holds one may end with it. */
+  /** Blocks of one or two entries. Under `fail`, a request that holds a lost block may end. */
   #drawLoss(numRequests: number, numBlocks: Int32Array, { blockTable, maxBlocksPerRow }: StepTables): Loss {
     const random = this.#random;
     const blocks = new Set<number>();

@@ -212,7 +212,7 @@ describe('what is wrong with a load is found:', () => {
   it('one bit of it is another', () => {
     using tiers = stored();
     for (let byte = 0; byte < 32; byte++) {
-      // Not the owner and not the generation: a load is of whoever wrote it.
+      // Owner and generation are not compared: any request may have written a loaded block.
       if ((byte >= 8 && byte < 16) || byte >= 24) continue;
       tiers.tier.block(6)[2 * 32 + byte] ^= 16;
       tiers.load([4, 6], [7, 5]);

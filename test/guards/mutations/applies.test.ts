@@ -19,7 +19,7 @@ it.each(LISTS.filter((name) => name.endsWith('.ts')))(
       return readFileSync(join(packageRoot(), file), 'utf8').split(find).length !== 2;
     });
     expect(stale.map(({ file, find }) => `${file}: ${find}`)).toEqual([]);
-    // The tests of a mutation are those that name its failure.
+    // The tests of a mutation are the tests that name its failure.
     const untested = mutations.filter(({ failure, test }) => {
       return !new RegExp(`['"\`]${failure} `).test(readFileSync(join(packageRoot(), test), 'utf8'));
     });

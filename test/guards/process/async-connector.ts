@@ -4,8 +4,9 @@ import type { SchedulerConnector, WorkerConnector } from '../../../src/connector
 import { Engine } from '../../../src/index.js';
 
 /**
- * An engine whose connector and worker have asynchronous functions where none belong, each of which rejects. Prints how its
- * requests ended. Nobody listens for rejections: one that the engine lets go ends the process.
+ * An engine whose connector and worker have asynchronous functions where none belong, each of which
+ * rejects. Prints how its requests ended. Nobody listens for rejections: a rejection that the
+ * engine ignores ends the process.
  */
 const rejects = (name: string) => async () => {
   await Promise.resolve();

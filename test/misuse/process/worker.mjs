@@ -1,4 +1,4 @@
-// Never stops stepping schedulers: whoever started it terminates it in the middle.
+// Never stops stepping schedulers: its starter terminates it in the middle.
 import { parentPort } from 'node:worker_threads';
 
 const { Scheduler } = await import(process.env.BLOCKSTEP_INDEX);

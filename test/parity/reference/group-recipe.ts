@@ -75,7 +75,8 @@ function draw(random: Random, loadsStates: boolean): Recipe {
   };
   const connects = recipe.sessionRate === 0 && mayHaveConnector(config, loadsStates) && random.chance(0.4);
   const whole = connects ? connect(drawn, random) : drawn;
-  // What updates do to the cache is told with the next step, which is not when vLLM tells it.
+  // Changes that updates make to the cache are reported with the next step, later than vLLM reports
+  // them.
   const tells = !config.async_scheduling && whole.connector === null && random.chance(0.5);
   return tells ? { ...whole, config: { ...whole.config, kv_events: 1 } } : whole;
 }

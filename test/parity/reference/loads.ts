@@ -9,7 +9,7 @@ export interface Damage {
   readonly affected: ReferenceRequest[];
   /** Of each affected request the first block that it must compute again, and all behind it. */
   readonly blocks: Set<number>;
-  /** Those of them that must compute all again, so that their rows are of no use. */
+  /** The requests among them that must compute all again, so that their rows are of no use. */
   readonly restarted: ReferenceRequest[];
 }
 

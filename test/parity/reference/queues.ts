@@ -16,7 +16,7 @@ export class ReferenceQueues {
 
   constructor(private readonly policy: 'fcfs' | 'priority') {}
 
-  /** Where a request waits depends on what for. */
+  /** The queue of a request depends on its wait. */
   push(request: ReferenceRequest): void {
     const isBlocked = request.status.startsWith('WAITING_FOR');
     (isBlocked ? this.skipped : this.waiting).push(request);

@@ -13,11 +13,17 @@ export interface ConnectorRecipe {
   longestSend: number;
   /** How often a load brings as much as it may. */
   fullRate: number;
-  /** Whether a load may bring all tokens: vLLM has nothing left to compute if it counts on what another one lost. */
+  /**
+   * Whether a load may bring all tokens: vLLM has nothing left to compute if it counts on blocks
+   * that another load lost.
+   */
   loadsAll: boolean;
   /** How often a load fails. */
   failRate: number;
-  /** Whether synchronous loads fail: with steps in flight vLLM goes on with what they read, and miscounts placeholders. */
+  /**
+   * Whether synchronous loads fail: with steps in flight vLLM goes on with the KV that they read,
+   * and miscounts placeholders.
+   */
   failsSync: boolean;
 }
 
@@ -69,8 +75,8 @@ export function randomRecipe(random: Random): Recipe {
 /**
  * Three batches in flight, in a pool that is tight more often than not. A request can be preempted
  * and admitted again before an older batch is processed. Without grammars: vLLM samples a batch
- * behind two others when only one of these was processed. Without resets of what runs: a second one
- * forgets which batches the first one was to drop.
+ * behind two others when only one of these was processed. Without resets of running requests: a
+ * second reset forgets which batches the first reset was to drop.
  */
 export function deepRecipe(random: Random): Recipe {
   const any = anyRecipe(random);
@@ -184,7 +190,7 @@ function crowded(recipe: Recipe, random: Random): Recipe {
   return { ...recipe, config, addRate: 0.6, resetsRunning: drafts === 0, longestPrompt: 6, longestOutput: 8 };
 }
 
-/** Every knob turned at random, also those that the recorded traces leave alone. */
+/** Every option is drawn at random, also options that the recorded traces leave alone. */
 export function anyRecipe(random: Random): Recipe {
   const blockSize = random.pick([1, 2, 4, 8, 16]);
   const maxModelLen = random.pick([24, 48, 96, 192]);

@@ -222,7 +222,7 @@ class Recorder {
     const tokensOf = (id: string) => rows.get(id) ?? [];
     const ids = plan.requests.map((request) => request.id);
     const tokens = Int32Array.from(ids.flatMap(tokensOf));
-    // The rows of what fails while an empty batch is in flight would come with a later update.
+    // Rows that fail while an empty batch is in flight would come with a later update.
     const mayFail = ids.length > 0 || source === step;
     const kv = this.#worker?.report(source.step, mayFail, ids) ?? null;
     const counts = Int32Array.from(ids, (id) => tokensOf(id).length);
@@ -272,7 +272,7 @@ class Recorder {
     }
   }
 
-  /** Carries an event out and completes it with what came of it. */
+  /** Carries an event out and adds its result to it. */
   #apply(event: TraceEvent): TraceEvent {
     if (event.t === 'add') this.#ids.push(event.id);
     const outcome = this.#player.play(event);

@@ -118,7 +118,7 @@ function census(traces: Trace[]): Record<string, number> {
   return count;
 }
 
-/** The first so many traces of which something is true. Those behind them are not looked at. */
+/** The first so many traces of which something is true. Requests behind them are not looked at. */
 function firstOf(count: number, traces: Iterable<Trace>, isTrue: (trace: Trace) => boolean): Trace[] {
   const found: Trace[] = [];
   for (const trace of traces) {

@@ -15,7 +15,10 @@ export class ReferenceRequest implements SubjectRequest {
   isPrefillChunk = false;
   /** It has ended, and its blocks are no longer sent: vLLM does not know it any more. */
   isForgotten = false;
-  /** More drafts were taken from it than it had computed: what vLLM does from here on makes no sense. */
+  /**
+   * More drafts were taken from it than it had computed: vLLM's decisions make no sense from here
+   * on.
+   */
   isOverdrawn = false;
   wasPreempted = false;
   /** Batches in flight whose tokens are dropped, because the request was preempted by force. */

@@ -1,7 +1,7 @@
 // The number of blocks for the requests of a configuration.
 import type { TraceConfig, TraceKvGroup } from '../trace.js';
 
-/** The groups of a trace; one that is older than groups has one of full attention. */
+/** The groups of a trace; a trace that is older than groups has one group of full attention. */
 export function groupsOf({ kv_groups, block_size }: TraceConfig): readonly TraceKvGroup[] {
   return kv_groups ?? [{ type: 'full', block_size }];
 }

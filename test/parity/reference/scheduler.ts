@@ -28,8 +28,9 @@ function lengths({ rows }: ReferenceRequest): number[] {
 }
 
 /**
- * vLLM's Scheduler and AsyncScheduler in their plainest form: no native code, no reuse, no thought of speed. It is an
- * oracle of its own for what no recorded trace covers, and itself held to the traces.
+ * vLLM's Scheduler and AsyncScheduler in their plainest form: no native code, no reuse, no thought
+ * of speed. It is an independent oracle for cases that no recorded trace covers, and is itself
+ * compared with the traces.
  */
 export class ReferenceScheduler extends ReferenceState implements Subject<ReferencePlan> {
   /** Rows of requests that failed outside of an update. */
@@ -102,8 +103,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
   }
 
   /**
-   * vLLM's _handle_invalid_blocks. Returns the requests whose tokens of this step are void: under the policy `fail` those
-   * that end, otherwise those that run and compute again.
+   * vLLM's _handle_invalid_blocks. Returns the requests whose tokens of this step are void. Under
+   * the policy `fail` these requests end, otherwise they run and compute again.
    */
   #fail({ invalidBlocks = [] }: ConnectorOutput, plan?: ReferencePlan): ReferenceRequest[] {
     const invalid = new Set(invalidBlocks.map(({ block }) => block));
@@ -117,7 +118,8 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
       this.blocks.pool.unpublish(runs.blocks);
       return [...loads.affected, ...runs.affected];
     }
-    // Those that load go back to the start when their loads have ended: until then blocks are written.
+    // Requests that load go back to the start when their loads have ended: until then the loads
+    // write blocks.
     for (const request of runs.restarted) {
       this.blocks.pool.unpublish(
         request.rows.flatMap(({ blocks }) => blocks).filter((block) => runs.blocks.has(block)),
@@ -127,7 +129,10 @@ export class ReferenceScheduler extends ReferenceState implements Subject<Refere
     return runs.affected;
   }
 
-  /** Ends those whose loads failed, under the policy `fail`; their rows come last, and tell nothing of their blocks. */
+  /**
+   * Ends the requests whose loads failed, under the policy `fail`. Their rows come last, and have
+   * no blocks.
+   */
   #endFailed(failed: readonly ReferenceRequest[]): Row[] {
     if (this.options.loadFailurePolicy !== 'fail') return [];
     return failed.map((request) => this.#endWithError(request));

@@ -228,7 +228,7 @@ export abstract class ReferenceState {
     request.isForgotten = true;
   }
 
-  /** A load has ended: what of it is good is published (vLLM _update_waiting_for_remote_kv). */
+  /** A load has ended: its good blocks are published (vLLM _update_waiting_for_remote_kv). */
   protected receive(request: ReferenceRequest): void {
     this.received.delete(request);
     if (request.numComputedTokens === 0) this.blocks.release(request);

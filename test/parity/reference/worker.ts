@@ -44,7 +44,7 @@ export class Worker {
     return this.#sends.length > 0 || this.#loads.some(({ isAsync }) => isAsync);
   }
 
-  /** Takes note of what a scheduler asked of the connector in a step. */
+  /** Notes the orders of a scheduler to the connector in a step. */
   watch(calls: readonly ConnectorCall[], step: number, subject: ReferenceScheduler): void {
     this.#subject = subject;
     const locals = new Map<string, { local: number; isAsync: boolean }>();
@@ -117,7 +117,7 @@ export class Worker {
   #mayName({ request, blocks, isAsync }: Load): boolean {
     // A synchronous one fails in the step that began it: only with another step in between can its blocks have gone on.
     if (!isAsync && !this.#isPipelined) return true;
-    // Of one that ended meanwhile only those that the load still writes.
+    // For a request that ended meanwhile, only the blocks that the load still writes.
     const isLive = request.status === (isAsync ? 'WAITING_FOR_REMOTE_KVS' : 'RUNNING');
     return (
       (isLive || isAsync) && blocks.every((block) => request.rows.some((row) => row.blocks.includes(block)))

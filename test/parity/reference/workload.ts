@@ -81,7 +81,7 @@ export class Workload {
     return { t: 'abort', id, was: '', ok: 0 };
   }
 
-  /** Some of those that wait for a grammar get it. */
+  /** Some of the requests that wait for a grammar get it. */
   #grammars(subject: ReferenceScheduler): TraceEvent[] {
     const { grammarFailRate: rate } = this.#recipe;
     let failing = [...this.#failing].find((id) => subject.get(id) !== undefined);

@@ -31,7 +31,7 @@ interface Bench {
   statusOf(id: string): string;
   /** Ids of the requests that the last step was for. */
   readonly scheduled: readonly string[];
-  /** Ids in the list of running requests, whoever they are. */
+  /** All ids in the list of running requests. */
   readonly running: readonly string[];
   readonly hasWork: boolean;
 }

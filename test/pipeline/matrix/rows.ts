@@ -154,7 +154,10 @@ function added(
   );
 }
 
-/** Runs all rows: each on a subject of its own, but for those that go on with the one before. */
+/**
+ * Runs all rows. Each row has a subject of its own, except rows that continue with the subject of
+ * the row before.
+ */
 export async function runRows(make: () => Subject, rows: readonly Row[] = ROWS): Promise<RowResult[]> {
   const results: RowResult[] = [];
   let subject: Subject | null = null;

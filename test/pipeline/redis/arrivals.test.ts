@@ -98,7 +98,8 @@ describe('what has come of a sender', () => {
       let missing = 0;
       let next = 1;
       while (next <= sent) {
-        // A run as it goes out again after a broken connection: from anywhere before what is not answered.
+        // A run as it goes out again after a broken connection: from any place before the first
+        // entry that is not answered.
         const first = random.chance(90) ? 1 + random.below(next) : next + random.below(3);
         const count = 1 + random.below(5);
         const numbers = Array.from({ length: count }, (_, i) => first + i);

@@ -9,7 +9,7 @@ async function pair(server: RedisServer, options: object = {}): Promise<[Noted, 
   const a = await Noted.join('client/a', server, options);
   const b = await Noted.join('stage/b', server, options);
   a.ping('stage/b', 1);
-  // Whoever is heard has an inbox. What is sent to a client without one has nobody to go to.
+  // Whoever is heard has an inbox. A message to a client without an inbox has no receiver.
   await b.has(1);
   b.ping('client/a', 1);
   await a.has(1);
@@ -34,7 +34,7 @@ describe.skipIf(whyNoRedis !== null)('a transport whose server has trouble', () 
     expect(a.losses[0]).toBe(null);
     b.ping('client/a', 51);
     await until(() => a.numbers.at(-1) === 51, 'what was sent last');
-    // What the stage sent before the client's inbox was there again had nobody to go to.
+    // Messages that the stage sent before the client's inbox was there again had no receiver.
     expect(a.numbers.slice(1)).toEqual(upTo(51).slice(-(a.numbers.length - 1)));
   });
 

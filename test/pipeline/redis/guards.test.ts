@@ -161,7 +161,7 @@ describe.skipIf(whyNoRedis !== null)('an inbox', () => {
     proxy.release();
     await pause(150);
     expect(former.losses).toEqual([null]);
-    // The answer to what was under way comes after everything was given up.
+    // The answer to the pending command comes after everything was given up.
     expect(former.stats).toMatchObject({ sent: 0, queued: 0, queuedBytes: 0, isConnected: false });
   });
 });

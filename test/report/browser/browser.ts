@@ -49,7 +49,7 @@ export async function openPage(
   return { page, incidents };
 }
 
-/** Has an open page shown in another width or scheme, and waits until its charts are drawn so. */
+/** Shows an open page in another width or scheme, and waits until its charts are drawn for it. */
 export async function changeView({ page }: View, width: number, colorScheme: Scheme): Promise<void> {
   await page.emulateMedia({ colorScheme });
   await page.setViewportSize({ width, height: 900 });
@@ -59,7 +59,7 @@ export async function changeView({ page }: View, width: number, colorScheme: Sch
   );
 }
 
-/** A text of the page that does not stand out enough from what is behind it. */
+/** A text of the page with too little contrast to its background. */
 export interface Faint {
   text: string;
   contrast: number;

@@ -12,7 +12,7 @@ const HOSTILE = `"><b id=hacked>'&lt;\u202e`;
 /** Writes a file and gives its path. */
 type Write = (name: string, content: string) => string;
 
-/** Pages of all kinds, by what they show. */
+/** Pages of all kinds, by their content. */
 export interface Pages {
   paths: ReadonlyMap<string, string>;
   /** What the first one shows, as `--json` prints it. */

@@ -14,7 +14,7 @@ function viewed(kvGroups: readonly KvGroupOptions[], options: object = {}) {
   return { driver, connector, view: connector.view };
 }
 
-/** One step whose tokens mean nothing: what the driver's model reads are blocks of one group. */
+/** One step whose tokens mean nothing: the driver's model reads blocks of one group. */
 function step(scheduler: Scheduler): void {
   const plan = scheduler.schedule();
   const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));

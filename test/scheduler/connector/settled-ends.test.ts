@@ -9,7 +9,7 @@ import { FakeGrammar } from '../../support/fake-grammar.js';
 /** What the connector is told of an end: reason, `numTokens`, `numSettledTokens`, `readableFrom`, blocks by group. */
 type Told = readonly [string, number, number, number, readonly number[]];
 
-/** Notes every end as it is told, and what the view says of everybody else meanwhile. */
+/** Notes every end as it is told, and the view's data of all other requests meanwhile. */
 class Watching implements SchedulerConnector {
   view!: KvView;
   readonly ended = new Map<string, Told>();

@@ -85,7 +85,10 @@ describe.each(Object.entries(SHAPES))('with %s', (_, kvGroups) => {
     scheduler.dispose();
   });
 
-  /** The third step takes a block anew that the second one has let go, for the request `b`; and reports about it. */
+  /**
+   * The third step takes a block that the second step has released, for the request `b`, and
+   * reports about it.
+   */
   function takenAnew(numLoaded: number, loadFailurePolicy: 'recompute' | 'fail') {
     // All that is left is one more request's.
     const numBlocks = kvGroups.length > 1 && numLoaded > 0 ? 18 : 17;

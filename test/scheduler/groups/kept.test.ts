@@ -49,7 +49,7 @@ describe('a hit on what the same step computes', () => {
     scheduler.add({ id: 'b', prompt: Int32Array.from([...prompt(16), 5, 6]), maxTokens: 3 });
     scheduler.add({ id: 'c', prompt: prompt(9, 3), maxTokens: 3 });
     expect(entries(step(scheduler))).toEqual([['a', 0, 16]]);
-    // What c computes ends where a block ends.
+    // The step of c ends where a block ends.
     expect(entries(step(scheduler))).toEqual([
       ['a', 0, 1],
       ['b', 16, 2],

@@ -232,7 +232,8 @@ describe('a state in the middle of a block that the next step goes past', () => 
       expect([second.numComputedTokens[1], second.numScheduledTokens[1]]).toEqual([wholeStates ? 0 : 3, 4]);
       bring(scheduler, second, 7);
       while (scheduler.hasWork()) bring(scheduler, scheduler.schedule(), 7);
-      // A drafter's hit is one block shorter than what is there. Without wholeStates its state is that of three tokens.
+      // A drafter's hit is one block shorter than the cached blocks. Without wholeStates its state
+      // is that of three tokens.
       scheduler.add({ id: 'b', prompt: Int32Array.of(...prompt(7), 7, 7, 7, 7), maxTokens: 1 });
       const third = scheduler.schedule();
       expect(third.requests[third.numRequests - 1]?.numCachedTokens).toBe(4);

@@ -13,7 +13,10 @@ function held(scheduler: Scheduler, { slot, keptBlocks }: Request): Set<number> 
   return new Set([...scheduler.core.blocks(slot), ...(keptBlocks ?? [])]);
 }
 
-/** Holds what is said of all blocks against the core's reference counts and the scheduler's own lists. Counts what it met. */
+/**
+ * Compares the map of all blocks with the core's reference counts and the scheduler's own lists.
+ * Counts what it met.
+ */
 function check(scheduler: Scheduler, met: Record<string, number>): void {
   const { core } = scheduler;
   const states = scheduler.inspect().blockStates();
@@ -30,7 +33,8 @@ function check(scheduler: Scheduler, met: Record<string, number>): void {
     if (references === 0) return published.has(block) ? BlockState.cached : BlockState.free;
     if (inQuarantine.has(block)) return BlockState.quarantined;
     if (inTransfer.has(block)) return BlockState.transfer;
-    // A block has a reference for each request that holds it; what has more has a pin of the connector.
+    // A block has a reference for each request that holds it; a block with more references has a
+    // pin of the connector.
     const sharers = requests.filter((request) => held(scheduler, request).has(block)).length;
     return references > sharers ? BlockState.transfer : BlockState.used;
   };
@@ -109,7 +113,7 @@ describe('the map of blocks', () => {
     expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.transfer);
     scheduler.complete(scheduler.get('a')!.handle, 'lease', 'peer');
     driver.run();
-    // What they computed can be found again, but for the last block, which is not full.
+    // Their computed blocks can be found again, except the last block, which is not full.
     expect(scheduler.inspect().blockStates()[shared]).toBe(BlockState.cached);
     expect(scheduler.inspect().holdersOf(shared)).toEqual([]);
   });

@@ -149,7 +149,7 @@ describe('a load that was declined', () => {
 
 describe('the tokens that count as cached', () => {
   const cached = (driver: RemoteDriver, handle: number): number => driver.request(handle).numCachedTokens;
-  /** Tokens of prompts: all, those from the local cache, those that were loaded; and all tokens that were loaded. */
+  /** Tokens of prompts: all, from the local cache, and loaded; and all loaded tokens. */
   const counted = ({ scheduler }: RemoteDriver): readonly number[] => {
     const { promptTokens, promptTokensCached, promptTokensLoaded, externalHits } = scheduler.stats();
     return [promptTokens, promptTokensCached, promptTokensLoaded, externalHits];

@@ -93,7 +93,7 @@ describe('get and skip', () => {
     );
     expect(driver.scheduler.inspect().waiting).toEqual(['c']);
     expect(anomalies(driver)).toEqual({ 'stale-handle': 2, 'abort-unknown': 1 });
-    // What is no key at all is refused before anything is done.
+    // A value that is no key at all is refused before anything is done.
     expect(codeOf(() => driver.abort(['c', -1]))).toBe('ERR_BLOCKSTEP_BAD_ARG');
     expect(driver.scheduler.inspect().waiting).toEqual(['c']);
   });

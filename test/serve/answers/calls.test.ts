@@ -281,7 +281,7 @@ describe('calls of tools are read', () => {
       expect(calls).toEqual([]);
       if (parser !== 'openai') expect(content.length).toBe(text.length);
     }
-    // One that begins once, and then goes on and on: what is held back of it is bounded.
+    // A call begins once and never ends: the part that is held back is bounded.
     let told = 0;
     const reader = opener(parser)({
       content: (each) => {

@@ -18,7 +18,7 @@ describe('an answer that is held to calls', () => {
     const begin = '{"note": "';
     const pieces = [begin, ...Array<string>(LONGEST_CALL / 4096).fill(piece), '"}'];
     expect(read('add', pieces)).toEqual({ content: pieces.join(''), reasoning: '', calls: [] });
-    // What is not longer is a call.
+    // A text that is not longer is a call.
     const { calls } = read('add', [begin, 'x'.repeat(LONGEST_CALL - begin.length - 2), '"}']);
     expect(calls).toHaveLength(1);
   });

@@ -175,7 +175,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const outline = () =>
       page.evaluate(() => getComputedStyle(document.activeElement as Element).outlineStyle);
     expect(await outline()).toBe('solid');
-    // The list, and the abort of what it shows.
+    // The list, and the abort of a request that it shows.
     await page.locator('#filter').focus();
     await page.keyboard.press('Tab');
     expect([await focused(page), await outline()]).toEqual(['list', 'solid']);
@@ -217,7 +217,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     await page.locator('#start').click();
     await expectText(page, '#start-note', 'ended: length');
     expect((await textOf(page, '#answer')).split(' ').filter(Boolean)).toHaveLength(3);
-    // What the server refuses is said in its words.
+    // A refusal is shown in the server's words.
     await page.locator('#max-tokens').fill('99999');
     await page.locator('#start').click();
     await expectText(page, '#start-note', /^failed: .*\d/);

@@ -187,7 +187,7 @@ describe('log-probabilities', () => {
       text_offset: [0, 0, 1, 1, 2, 3, 4],
     });
     expect(usage).toMatchObject({ prompt_tokens: 5, completion_tokens: 2 });
-    // What is cached is not computed, so nothing of a prompt may be.
+    // Cached tokens are not computed, so no token of the prompt may be cached.
     await post('/v1/completions', asked);
     const salts = executor.salts;
     expect(new Set(salts).size).toBe(2);

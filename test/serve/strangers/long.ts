@@ -51,7 +51,7 @@ const watch = spawn(process.execPath, [...scriptArguments(import.meta.url, './wa
   stdio: ['pipe', 'pipe', 'inherit'],
 });
 const watched = text(watch.stdout);
-// What the siege takes of the processors is not to be measured.
+// The processor time of the siege must not be measured.
 setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
 const lengths = [1000, 10_000, 100_000, 1_000_000, 4_000_000, 7_900_000];
 const siege = besiege(url, Number(values.connections), lengths, () => performance.now() > end);

@@ -18,7 +18,7 @@ describe('byte pair encoding', () => {
   it('gives the tokens of the library, of short words and long ones', () => {
     const random = new Random(5);
     for (let round = 0; round < 300; round++) {
-      // A word of two parts again and again is long; one of many parts is cut.
+      // A word that repeats two parts is long; a word of many parts is cut.
       const kinds = random.below(3) === 0 ? [0, 1].map(() => random.below(PARTS.length)) : null;
       let text = '';
       for (let left = random.below(250); left > 0; left--)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { StopStrings } from '../../../src/serve/text/stop-strings.js';
 import { Random } from '../../support/engine-bench.js';
 
-/** Passes pieces, and what is left at the end. */
+/** Passes pieces, and the rest at the end. */
 function pass(stops: readonly string[], pieces: readonly string[], keeps = false) {
   const found = new StopStrings(stops, keeps);
   const passed = pieces.map((piece) => found.push(piece));

@@ -47,7 +47,7 @@ export class Account {
   /** `direction:child:rank` of what still uses its blocks, and of what did. */
   readonly uses = new Set<string>();
   readonly ended = new Set<string>();
-  /** Those that used them when it was seen last. */
+  /** The requests that used them when it was seen last. */
   usedBy: readonly string[] = [];
   /** Reported as sent before it ended. */
   readonly early = new Set<string>();
@@ -78,7 +78,10 @@ export class Account {
   wasEverPreempted = false;
   /** From which token on a load fills its blocks that a step itself waits for, and the step. */
   loadFrom: { step: number; tokens: number } | null = null;
-  /** Tokens of the last admission whose blocks may have been found in the cache; those of the others were taken anew. */
+  /**
+   * Tokens of the last admission whose blocks may have been found in the cache; the tokens of the
+   * others got new blocks.
+   */
   numFound = 0;
   /** The child of the connector, and the step, that began its last load. */
   loadChild = -1;
@@ -93,7 +96,10 @@ export class Account {
   unsure = false;
   /** If it ends in this call, it does so when the plan was made already. */
   endsLate = false;
-  /** It is to be computed again, since it has no blocks to send: what this step brings for it is void. */
+  /**
+   * It is to be computed again, since it has no blocks to send: the result of this step for it is
+   * void.
+   */
   isSentBack = false;
   /** Its connector was asked to stop sending it. */
   isCancelled = false;

@@ -63,11 +63,14 @@ export class AdmissionAudit {
     }
   }
 
-  /** I9, I10: the first in line is taken in where there is room for all that it has said, whoever drains or loads. */
+  /**
+   * I9, I10: the first in line is taken in where there is room for all its known tokens, even while
+   * other requests drain or load.
+   */
   #takenIn(sight: Sight, plan: PlanFacts): void {
     const { rules, isPaused, patient } = this.#ledger;
     const { requests, running, free } = sight;
-    // What has finished needs no row: it gives its own up for whoever runs.
+    // A finished request needs no row: it gives up its row for a running request.
     const ended = [...sight.draining, ...sight.quarantined].filter(({ blocks }) => blocks.length > 0);
     const rowsInUse = sight.rowsInUse - ended.length;
     if (isPaused || plan.preempted.length > 0 || plan.totalTokens >= rules.maxNumBatchedTokens) return;

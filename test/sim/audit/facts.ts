@@ -11,7 +11,7 @@ export interface Rules {
   numBlocks: number;
   /** Tokens of a block of the first group. */
   blockSize: number;
-  /** KV cache groups; one of full attention if the configuration has none. */
+  /** KV cache groups; one group of full attention if the configuration has none. */
   groups: readonly GroupRule[];
   /** Tokens beside those of a step for which a group with a window keeps places. */
   drafts: number;
@@ -43,7 +43,10 @@ export interface Rules {
 export interface VersionFacts {
   /** Blocks that carry no hash when they come back are the next to be taken. */
   unhashedFirst: boolean;
-  /** Slots for drafts beyond the tokens of an entry, and whether who comes in gets them at once. */
+  /**
+   * Slots for drafts beyond the tokens of an entry, and whether an admitted request gets them at
+   * once.
+   */
   lookahead: number;
   admissionLookahead: boolean;
   /** Blocks that stay free when somebody comes in while others run. */

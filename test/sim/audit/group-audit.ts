@@ -20,8 +20,8 @@ export interface FoundBlock {
 
 /**
  * The rows of KV cache groups (I22): a row has the places that the tokens of its request need, and
- * releases all others. A block stands at one place of one group, whoever holds it. Blocks that must
- * be zeroed are named.
+ * releases all others. A block stands at one place of one group, in the rows of all its holders.
+ * Blocks that must be zeroed are named.
  */
 export class GroupAudit {
   readonly #ledger: Ledger;
@@ -179,7 +179,7 @@ export class GroupAudit {
       if (block <= sinks) throw new Violation('I22', `block ${block} of a sink is held`);
   }
 
-  /** Beside states, blocks that layers of full attention got anew are zeroed; nothing that holds something is. */
+  /** Beside states, new blocks of full attention are zeroed, and blocks with content are not. */
   #zeroed({ requests }: Sight, { entries, zeroed }: PlanFacts): void {
     const { groups } = this.#ledger.rules;
     const hasStates = groups.some(({ type }) => type === 'mamba');

@@ -55,7 +55,9 @@ export function numUsable(limits: Pick<GroupLimits, 'groups' | 'numBlocks'>): nu
   return limits.numBlocks - 1 - numSinks(limits);
 }
 
-/** Blocks of a group's row that hold something at most, whoever has it and however long it is. */
+/**
+ * The maximum number of blocks with content in a row of the group, for any request and any length.
+ */
 export function mostLive(
   group: GroupRule,
   { maxModelLen, maxNumBatchedTokens, drafts, stepsKept }: GroupLimits,

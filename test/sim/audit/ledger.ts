@@ -2,7 +2,7 @@ import { Account } from './account.js';
 import type { ChunkFacts, Conversation } from './conversation.js';
 import { type Asked, type Reason, type Rules, Violation } from './facts.js';
 
-/** Every request that there ever was, who of them lives, and what must be told of whom. */
+/** Every request that there ever was, which of them live, and the reports that each must get. */
 export class Ledger {
   readonly rules: Rules;
   readonly accounts = new Map<number, Account>();
@@ -42,7 +42,10 @@ export class Ledger {
   unclear = 0;
   /** Reports about a block that another child loads, which may be about what was let go of it. */
   unclearOwners = 0;
-  /** Chunks whose answer was begun, and how many tokens stand before each: whoever knows the texts takes them. */
+  /**
+   * Chunks whose answer was begun, and how many tokens stand before each: the part that knows the
+   * texts takes them.
+   */
   readonly started: { handle: number; kept: number; chunk: ChunkFacts }[] = [];
   #incarnations = new Map<string, number>();
 

@@ -6,12 +6,15 @@ import type { StepAudit } from './step-audit.js';
 import type { TransferAudit } from './transfer-audit.js';
 import type { Turns } from './turns.js';
 
-/** What may be computed again because of what failed in one update. */
+/** Requests that may be computed again because of failures in one update. */
 interface Allowed {
   step: number;
   /** Blocks that a row or a load left wrong, and those behind them. */
   bad: ReadonlySet<number>;
-  /** Somebody who may have shared them has left, so that whoever was admitted since may be computed again. */
+  /**
+   * Somebody who may have shared them has left, so that every request that was admitted since may
+   * be computed again.
+   */
   forgets: boolean;
 }
 
@@ -40,7 +43,8 @@ export class RecomputeAudit {
   }
 
   /**
-   * A step is updated, and what its rows and loads brought is known. Told before anything that follows from it.
+   * A step is updated, and the results of its rows and loads are known. Told before anything that
+   * follows from it.
    * @param results null: the step failed as a whole
    * @param lost blocks whose KV the device has lost
    */
@@ -71,14 +75,18 @@ export class RecomputeAudit {
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
     // Who shares a row's blocks is computed again, and has left when the loads are looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
-    // And who is computed again for either has left when the lost blocks are looked at.
+    // And a request that is computed again for either reason has left when the lost blocks are
+    // looked at.
     if (lost.length > 0 && rows.length + loads.length > 0) forgets = true;
     this.#addBuilt(bad);
     if (lost.length > 0) this.#mayFail(bad);
     this.#allowed = { step, bad, forgets };
   }
 
-  /** Under the policy `fail` whoever holds a lost block ends, or what was computed from one. */
+  /**
+   * Under the policy `fail`, a request ends if it holds a lost block, or a block that was computed
+   * from one.
+   */
   #mayFail(bad: ReadonlySet<number>): void {
     if (this.#ledger.rules.loadFailurePolicy !== 'fail') return;
     for (const account of this.#ledger.live.values())

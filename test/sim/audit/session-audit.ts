@@ -47,7 +47,7 @@ export class SessionAudit {
       throw new Violation('I14', `the end of ${key} was ${outcome}, expected ${expected}`);
   }
 
-  /** The session that still takes it; what does not is counted. */
+  /** The session that still takes it; a chunk without such a session is counted. */
   #open(key: string | number, event: 'chunk' | 'end'): Account | undefined {
     const ledger = this.#ledger;
     const account = typeof key === 'string' ? ledger.live.get(key) : ledger.known(key);

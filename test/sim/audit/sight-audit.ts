@@ -18,7 +18,10 @@ const OF_TRANSFERS = new Set([
 const OF_ABORTS = new Set(['abort-unknown', 'abort-finished']);
 const OF_BLOCKS = new Set(['invalid-block', 'reassigned-block']);
 
-/** Compares what the scheduler shows after a call with what must be so: containers, blocks, counts, anomalies. */
+/**
+ * Compares the scheduler's visible state after a call with the correct state: containers, blocks,
+ * counts, anomalies.
+ */
 export class SightAudit {
   readonly turns = new Turns();
   readonly #ledger: Ledger;
@@ -130,7 +133,7 @@ export class SightAudit {
     if (rows > sight.rowsInUse) throw new Violation('I12', `${rows} hold blocks in ${sight.rowsInUse} rows`);
   }
 
-  /** I7: what is used stays with its request, or is kept for it. */
+  /** I7: a used block stays with its request, or is kept for it. */
   #kept({ handle, blocks, kept }: Seen): void {
     const account = this.#ledger.account(handle);
     const { uses, usedBy, name } = account;

@@ -141,7 +141,7 @@ export class StepAudit {
     this.#ledger.endedLate = 0;
   }
 
-  /** What the request has in flight is void, or may be: it is computed again. */
+  /** The request's tokens in flight are void, or may be: they are computed again. */
   void(account: Account, fate: 'void' | 'either'): void {
     if (fate === 'void') account.expected = 0;
     else account.unsure = true;

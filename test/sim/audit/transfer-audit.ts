@@ -21,7 +21,10 @@ interface SyncLoad {
   readonly blocks: readonly number[];
   /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
   readonly admission: number;
-  /** In which turn the request had each block when the step was planned. It may have let one go since, and taken it anew. */
+  /**
+   * In which turn the request had each block when the step was planned. It may have released a
+   * block since, and taken it again.
+   */
   readonly turns: Map<number, number>;
   /** Whether the outputs of the step for this request certainly count. */
   isSure: boolean;
@@ -29,7 +32,7 @@ interface SyncLoad {
   readonly missing: Set<number>;
 }
 
-/** Checks what the connector is asked and answers, and what its workers report. */
+/** Checks the questions to the connector, its answers, and the reports of its workers. */
 export class TransferAudit {
   readonly #ledger: Ledger;
   readonly #turns: Turns;
@@ -75,13 +78,17 @@ export class TransferAudit {
   /** A request that stops must not, since it has nothing to send. */
   delivers(handle: number): void {
     const account = this.#live(handle, 'asked to deliver');
-    // Taken in again behind the step whose token ends it, it has not computed all of it anew.
+    // If it is admitted again behind the step whose token ends it, it has not recomputed all its
+    // tokens.
     if (account.container === 'running' && account.admittedStep <= this.#ledger.updating)
       throw new Violation('I5', `${account.name} runs, and has what it is to send`);
     account.isSentBack = true;
   }
 
-  /** One that stops in an update has all of its KV but that of its last token; what outgrew the pool never can. */
+  /**
+   * A request that stops in an update has all its KV except that of its last token. A request that
+   * outgrew the pool never can.
+   */
   delivered(handle: number, reason: Reason, numTokens: number, numHanded: number): void {
     const { name } = this.#ledger.account(handle);
     const stops = (reason === 'stop' || reason === 'length') && !this.#ledger.isScheduling;
@@ -242,7 +249,7 @@ export class TransferAudit {
       const { account, blocks, missing } = load;
       if (lacks) for (const block of blocks) missing.add(block);
       if (missing.size === 0) continue;
-      // It is asked anew, or no more.
+      // It is asked again, or no more.
       account.askingSince = -1;
       for (const block of blocks) this.#shared(block);
       if (account.admissions === load.admission) this.#markFailed(account, load.isSure);
@@ -295,7 +302,8 @@ export class TransferAudit {
 
   /** Of several loads of a request that a report may be about it is the oldest. */
   #failedWhole({ handle, child, rank, step, declined }: ReportFacts): void {
-    // What a step in flight waits for can fail also when its request has ended: others may have found its blocks.
+    // A load that a step in flight waits for can fail also when its request has ended: others may
+    // have found its blocks.
     const isOwnRank = this.#isRank(child, rank);
     const isNamed = (loadStep: number): boolean => step === undefined || step === loadStep;
     const [reader] = this.#readersOf(handle)
@@ -352,13 +360,17 @@ export class TransferAudit {
     if (isKnown) return;
     if (isForeign) {
       this.#ledger.anomaly('wrong-owner');
-      // What a step in flight has let go, or its request by a preemption, is still known to the scheduler if nobody took it anew.
+      // Blocks that a step in flight or a preemption released are still known to the scheduler if
+      // no request took them again.
       if (isUnclear) this.#ledger.unclearOwners++;
     } else if (isUnclear) this.#ledger.unclear++;
     else this.#ledger.anomaly('invalid-block');
   }
 
-  /** Blocks that the device has lost: whoever holds one, or what was computed from it, starts again or ends. */
+  /**
+   * Blocks that the device has lost: a request that holds one, or a block computed from one, starts
+   * again or ends.
+   */
   lost(blocks: readonly number[]): void {
     for (const block of blocks) this.#shared(block);
   }
@@ -390,7 +402,10 @@ export class TransferAudit {
       account.mayFail = 'its load failed';
   }
 
-  /** Whether a request that was admitted anew since found a block in the cache that its load left wrong. It may have let that go again. */
+  /**
+   * Whether a request that was admitted again since found a block in the cache that its load left
+   * wrong. It may have let that go again.
+   */
   #foundAgain({ account, missing }: SyncLoad): boolean {
     const { groups } = this.#ledger.rules;
     const { handle, admittedStep, numFound } = account;
@@ -408,7 +423,7 @@ export class TransferAudit {
     if (account.loadFailed) this.#markFailed(account, true, account.loadDeclined);
   }
 
-  /** The connector does nothing for a load any more, and what it did does not count. */
+  /** The connector does nothing for a load any more, and its earlier work does not count. */
   #loadLost(account: Account): void {
     this.#markFailed(account);
     if (!account.hasLoad) this.#ledger.waited(account);
@@ -458,7 +473,10 @@ export class TransferAudit {
   }
 }
 
-/** Whether its blocks are those of a load: one that it waits for, or was waiting for when it ended, or went on without. */
+/**
+ * Whether its blocks are the blocks of a load that it waits for, was waiting for when it ended, or
+ * went on without.
+ */
 function isLoaded({ waitsForLoad, uses }: Account): boolean {
   return waitsForLoad || [...uses].some((key) => key.startsWith('load:') && isPeers(key));
 }

@@ -7,13 +7,13 @@ export class VersionAudit {
   readonly #ledger: Ledger;
   readonly #steps: StepAudit;
   #before: Sight | null = null;
-  /** Blocks of each step in flight: what its entries may write. */
+  /** Blocks of each step in flight that its entries may write. */
   readonly #written = new Map<number, Set<number>>();
   /** Prompts under way: taken in, or loading, with tokens left to compute. */
   readonly #prefills = new Set<number>();
   /** Requests that a forced reset preempted since the last step. */
   #resetVictims: string[] = [];
-  /** This call is such a reset: what came back in it may have lost its hash since. */
+  /** This call is such a reset: blocks that came back in it may have lost their hashes since. */
   #isReset = false;
 
   constructor(ledger: Ledger, steps: StepAudit) {
@@ -53,7 +53,10 @@ export class VersionAudit {
     this.#before = sight;
   }
 
-  /** Blocks that came back in this call stand behind all others, and those that nobody can find in front of them. */
+  /**
+   * Blocks that came back in this call stand behind all others; among them, blocks that no lookup
+   * can find stand first.
+   */
   #queue(sight: Sight, plan: PlanFacts | null): void {
     const before = this.#before;
     if (before === null) return;
@@ -65,7 +68,8 @@ export class VersionAudit {
     const wasFree = new Set(before.free);
     const kept = sight.free.filter((block) => wasFree.has(block));
     const order = new Map(before.free.map((block, i) => [block, i]));
-    // One that was held for a moment, and came back, moved too: then who came back cannot be told.
+    // A block that was held for a moment, and came back, moved too. Then it is unknown which blocks
+    // came back.
     if (kept.some((block, i) => i > 0 && (order.get(block) as number) < (order.get(kept[i - 1]) as number)))
       return;
     const first = sight.free.findIndex((block) => wasFree.has(block));
@@ -115,7 +119,8 @@ export class VersionAudit {
   }
 
   /**
-   * Whether tokens of an entry's request were left to compute before this step. One that was taken back since counts as what it was (as in vLLM).
+   * Whether tokens of an entry's request were left to compute before this step. A block that was
+   * taken back since counts as before (as in vLLM).
    */
   #wasPrefill({ handle, computed, drafts }: EntryFacts): boolean {
     if (computed < this.#ledger.account(handle).reached) return false;
@@ -178,7 +183,8 @@ export class VersionAudit {
     const { blockSize, maxModelLen, groups } = this.#ledger.rules;
     const bySeen = new Map(sight.requests.map((seen) => [seen.handle, seen]));
     for (const handle of this.#prefills) if (!isUnderWay(bySeen.get(handle))) this.#prefills.delete(handle);
-    // What a window, a chunk or a state takes later depends on what it lets go until then.
+    // The blocks that a window, a chunk or a state takes later depend on the blocks that it
+    // releases until then.
     const isPlain = groups.length === 1 && groups[0].type === 'full';
     if (isPlain && began.length === 1 && entries.every(({ kind }) => kind === 'running')) {
       let needed = 0;
@@ -215,8 +221,8 @@ export class VersionAudit {
   }
 
   /**
-   * What a request lets go of its rows comes back at once, as left of a window: while it goes on, and when it ends. Loads wait for the steps in
-   * flight.
+   * Blocks that a request releases from its rows come back at once, as left of a window: while it
+   * goes on, and when it ends. Loads wait for the steps in flight.
    */
   #letGo(sight: Sight): void {
     const { groups } = this.#ledger.rules;
@@ -234,7 +240,7 @@ export class VersionAudit {
     }
   }
 
-  /** What a step in flight may write is nobody else's, and not free. */
+  /** A block that a step in flight may write belongs to no other request, and is not free. */
   #fenced({ free }: Sight): void {
     const inFlight = new Set(this.#steps.entriesSince(0).map(({ step }) => step));
     for (const [step, blocks] of this.#written) {

@@ -15,7 +15,10 @@ const CLIENTS_CAUSE = new Set([
   'stale-handle',
 ]);
 
-/** Compares what can be seen of an engine after an event with what must be so. It shares no code with the engine. */
+/**
+ * Compares the visible state of an engine after an event with the correct state. It shares no code
+ * with the engine.
+ */
 export class EngineAudit {
   readonly #stage: Stage;
   readonly #engine: Engine;

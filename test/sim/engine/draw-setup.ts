@@ -97,7 +97,9 @@ function drawTier(seed: number): TierShape {
   };
 }
 
-/** Many runs are free of most faults; those that need a connector strike only where there is one. */
+/**
+ * Many runs are free of most faults; faults that need a connector strike only where there is one.
+ */
 function drawRates(rng: Rng, hasTier: boolean): EngineSetup['faults'] {
   const share = rng.pick([0, 0.1, 0.2, 0.5]);
   const faults = drawFaults(ENGINE_FAULTS, () => (rng.chance(share) ? rng.pick([0.01, 0.04, 0.15]) : 0));

@@ -1,4 +1,4 @@
-// A model that samples from what it reads in the memory of blocks; drafts.
+// A model that samples from the KV that it reads from the blocks; drafts.
 import type { StepTables } from '../../../src/core/tables.js';
 import type { Executor, ExecutorPlan, ExecutorResult } from '../../../src/engine/executor/executor.js';
 import { keepsTokens } from '../audit/group-rules.js';
@@ -46,7 +46,7 @@ interface Submitted {
   settle: { resolve: (answer: ExecutorResult) => void; reject: (error: unknown) => void } | null;
 }
 
-/** What the executor knows of one request beside what the plans say. */
+/** The executor's knowledge of one request, beside the plans. */
 interface Sequence {
   /** By position, as far as it needed them. */
   tokens: number[];
@@ -181,7 +181,10 @@ export class SimExecutor implements Executor {
     this.#stage.broke('I9', `${adapters.size} adapters run in step ${step}: ${[...adapters]}`);
   }
 
-  /** What the tables know of a request that is admitted has to be its text, also when the step was kept back. */
+  /**
+   * The tokens that the tables have of an admitted request must be its text, also when the step was
+   * kept back.
+   */
   #checkKnown(plan: ExecutorPlan, tables: StepTables, i: number, ids: Int32Array): void {
     const { handle } = plan.requests[i];
     const computed = plan.numComputedTokens[i];
@@ -286,7 +289,10 @@ export class SimExecutor implements Executor {
     else this.#stage.broke('I4', `${this.#stage.name(handle)} has no block for position ${p} in group ${g}`);
   }
 
-  /** The states that a row begins with, by rank and group: none of those that this step makes is there for anybody. */
+  /**
+   * The states that a row begins with, by rank and group: no state that this step makes can be read
+   * yet.
+   */
   #states({ blocks, from, root }: Row): number[][][] {
     const { kv } = this.#stage;
     return kv.planes.map((plane) =>

@@ -69,7 +69,10 @@ export class Reading {
     return all;
   }
 
-  /** What the layers of a group keep of a position whose token is `token`. @param before what was read in front of it */
+  /**
+   * What the layers of a group keep of a position whose token is `token`. @param before the KV that
+   * was read in front of it
+   */
   kept(g: number, position: number, before: number, token: number): number {
     const content = contentOf(before, token);
     if (keepsTokens(this.#groups[g])) return g === 0 ? content : mix(content, g);

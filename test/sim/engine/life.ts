@@ -334,7 +334,8 @@ export class EngineLife {
       while (this.#executor.compute() && this.#executor.answer(0));
       await settled();
       this.look();
-      // Nobody reports what a connector or a worker that failed was told: whoever runs it fences it.
+      // Nobody reports the orders of a connector or worker that failed, so the simulation fences
+      // it.
       if (round % 20 === 19 && this.#workers.every(({ isIdle }) => isIdle)) this.#operator.fence(undefined);
       if (round < bound) continue;
       const { scheduler } = engine.stats();

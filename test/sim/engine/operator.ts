@@ -81,7 +81,7 @@ export class Operator {
     if (local !== isEmpty)
       this.#stage.broke('I17', `reset answered ${local}, and all blocks are free: ${isEmpty}`);
     if (!local || (this.#connector?.open.size ?? 0) > 0) return;
-    // Nothing may be found of what was cached.
+    // No cached block may be found any more.
     while (this.#executor.compute());
     this.#stage.kv.forget();
     this.#stage.count('resets');

@@ -8,7 +8,7 @@ export const SCENES: readonly Scene[] = [
   ...(['resets', 'resets', 'verdicts', 'fences', 'adapters', 'freed'] as const),
 ];
 
-/** Changes a setup to what its scene needs to come about. */
+/** Changes a setup so that its scene can occur. */
 export function setTheScene({ seed, engine, faults, workload, scene }: EngineSetup, tier: TierShape): void {
   const rng = new Rng(seed, 'scene');
   const busy = { protection: 'own', stores: 1, slowest: 120 } as const;
@@ -35,7 +35,8 @@ export function setTheScene({ seed, engine, faults, workload, scene }: EngineSet
         mostTokens: rng.between(4, 12),
         grammars: rng.pick([0, 0.3]),
       });
-      // Full pipelines, so that a request is admitted again before what it said in its last life was heard.
+      // Full pipelines, so that a request is admitted again before the outputs of its last
+      // admission have arrived.
       Object.assign(workload.weights, { step: 60, compute: 10, answer: 12, submit: 20, abort: 0 });
       Object.assign(engine, { pipelineDepth: 3, blockSize: rng.pick([1, 2]), reserveFullIsl: false });
       engine.numBlocks =

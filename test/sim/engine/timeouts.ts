@@ -40,7 +40,9 @@ export class Timeouts {
     return [...queued, ...whole].map(([handle]) => handle);
   }
 
-  /** A request that was preempted, or whose session goes on with a chunk, stands in the queue anew. */
+  /**
+   * A request that was preempted, or whose session goes on with a chunk, enters the queue again.
+   */
   #stayOf({ handle, status, container }: Seen): string | null {
     if (container === 'running' || status === 'WAITING_FOR_STREAMING_REQ') return null;
     const request = this.#stage.engine.scheduler.getByHandle(handle);

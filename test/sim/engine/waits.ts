@@ -73,8 +73,8 @@ export class Waits {
   }
 
   /**
-   * I10: after a schedule no wait is past its deadline. With the rule `grammarFailures: 'update'` whoever's grammar has failed waits
-   * for the next update instead.
+   * I10: after a schedule no wait is past its deadline. With the rule `grammarFailures: 'update'`,
+   * a request whose grammar has failed waits for the next update instead.
    * @param isHeld whether a client holds the blocks of this request
    * @param hasUpdated whether a step was updated behind that schedule
    */

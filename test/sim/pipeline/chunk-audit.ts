@@ -38,7 +38,7 @@ export class ChunkAudit {
     this.#world = world;
   }
 
-  /** A stage is made anew: it may send chunks from the first one on again. */
+  /** A stage is made again: it may send chunks from the first one on again. */
   forget(stage: string): void {
     for (const pair of [...this.#links.keys()]) if (pair.startsWith(`${stage}>`)) this.#links.delete(pair);
   }

@@ -140,7 +140,10 @@ export class Client {
     }
   }
 
-  /** What came is the beginning of what had to come, in every stage, and of no stage that was not asked for. */
+  /**
+   * The received tokens are the beginning of the expected tokens, in every stage, and come from no
+   * stage that was not asked for.
+   */
   #checkPrefixes(): void {
     const { answers, wants } = this.wish;
     const { stages } = this.#world.setup;

@@ -250,7 +250,7 @@ export class PipelineLife {
     while (this.world.now < end) await this.#round(10);
   }
 
-  /** Nobody has anything to complain of in a world without faults, but about what aborts overtake. */
+  /** In a world without faults there are no anomalies, except for messages that aborts overtake. */
   #checkQuiet(): void {
     const { world } = this;
     const isAborted =

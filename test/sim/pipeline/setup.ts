@@ -12,7 +12,7 @@ export const PIPELINE_FAULTS = [
   'doubled',
   /** A message from long ago comes again. */
   'ghost',
-  /** A stage dies and is made anew under its name. */
+  /** A stage dies and is made again under its name. */
   'restart',
   /** A stage does nothing for a while, and reads nothing. */
   'silence',

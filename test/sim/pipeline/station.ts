@@ -39,7 +39,7 @@ export class Station {
     return this.#silentUntil > this.#world.now;
   }
 
-  /** Dies without a word, and begins anew. */
+  /** Dies silently, and begins again. */
   restart(): void {
     this.#world.note(`${this.party} begins anew`);
     this.#transport.cut(this.party);

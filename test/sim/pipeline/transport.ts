@@ -53,7 +53,7 @@ export class HostileTransport implements Transport {
     };
   }
 
-  /** A party dies without a word; what it sends from now on is not heard. */
+  /** A party dies silently; its later messages are not delivered. */
   cut(name: string): void {
     const party = this.#parties.get(name);
     if (party !== undefined) party.isHere = false;
@@ -126,7 +126,7 @@ export class HostileTransport implements Transport {
   }
 }
 
-/** Messages are plain data, but for the error itself that a failure may carry inside one process. */
+/** Messages are plain data, except the error itself that a failure may carry inside one process. */
 function copyOf(message: PipelineMessage): PipelineMessage {
   if (message.kind !== 'failed') return structuredClone(message);
   const { code, message: text } = message.failure;

@@ -24,7 +24,7 @@ interface Surroundings {
   name(handle: number): string;
 }
 
-/** A borrowing adapter in a world, and what the world must find of it. */
+/** A borrowing adapter in a world, and the anomalies that the world must find. */
 export class Borrowing {
   readonly adapter: SimBorrower;
   readonly #world: Surroundings;
@@ -96,7 +96,7 @@ export class Borrowing {
     return answer;
   }
 
-  /** A step was planned: who was held up is not to be found in it. */
+  /** A step was planned: a request that was held back must not be in it. */
   planned(): void {
     const { patient, live } = this.#world.auditor.ledger;
     for (const handle of this.adapter.heldUp) patient.add(handle);

@@ -12,9 +12,9 @@ export function mayBePart(config: SchedulerConfig, group: number): boolean {
 }
 
 /**
- * The blocks that can be found, each with what identifies the text that stands in it. A block of
- * full attention may have the hash of a part of its tokens (`promptTails`). Then only its first
- * tokens are sure to stand in it: as many as a hash covers.
+ * The blocks that can be found, each with the identity of its text. A block of full attention may
+ * have the hash of a part of its tokens (`promptTails`). Then only its first tokens are sure to
+ * stand in it: as many as a hash covers.
  */
 export function cachedBlocks({ core, config }: Scheduler, memory: Memory): FoundBlock[] {
   return [...core.published()].map((block) => {

@@ -56,7 +56,7 @@ export class SimConnector implements SchedulerConnector<number> {
   loads: BegunLoad[] = [];
   stores: BegunStore[] = [];
   pendingWork = false;
-  /** Called with what is worth to be told of a failed run. */
+  /** Called with events that explain a failed run. */
   note: (event: string) => void = () => {};
   /** Called with each new request before anything else is. */
   opened: (handle: number) => void = () => {};

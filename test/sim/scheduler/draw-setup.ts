@@ -53,7 +53,8 @@ function drawOptions(rng: Rng): Setup['scheduler'] {
     blockSizes: [1, 2, 3, 4, 4, 8, 16],
     leastDepth: 1,
     leastSeqs: 1,
-    // From less than one request to a few: what does not fit is preempted, refused or ended.
+    // From less than one request to a few: requests that do not fit are preempted, refused or
+    // ended.
     room: () => 0.6 + 0.15 * rng.below(12),
     // Often no more rows than requests that run: then one that waits with blocks keeps another from running.
     spareRows: () => Math.max(0, rng.below(6) - 2),

@@ -30,7 +30,7 @@ export class Executor {
   readonly #memory: Memory;
   /** Dispatched and not answered, oldest first. */
   readonly #steps: Dispatched[] = [];
-  /** Called with what went wrong on the device. */
+  /** Called with the faults of the device. */
   readonly #wrong: (what: string) => void;
 
   constructor(memory: Memory, wrong: (what: string) => void) {

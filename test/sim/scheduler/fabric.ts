@@ -48,7 +48,10 @@ interface Letter {
   /** For `invalid`: its handle may be left out. */
   block: number;
   named: boolean;
-  /** A report that has to be delivered before this one: what says that the job failed comes before its end. */
+  /**
+   * A report that has to be delivered before this one: the report that the job failed comes before
+   * its end.
+   */
   after: Letter | null;
   delivered: boolean;
   /** No job's: it must not be taken for one that is still under way. */
@@ -265,7 +268,7 @@ export class Fabric {
     this.#jobs = this.#jobs.filter((job) => job.handle !== handle);
   }
 
-  /** The faults are over: what was lost is found, and everything ends soon. */
+  /** The faults are over: lost reports arrive, and everything ends soon. */
   calm(now: number): void {
     for (const job of this.#jobs) {
       job.startAt = Math.min(job.startAt, now + 10);

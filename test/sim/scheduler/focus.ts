@@ -21,7 +21,10 @@ function share({ scheduler, workload }: Setup, rng: Rng): void {
   Object.assign(workload, { numFamilies: 1, longestPrompt: rng.between(20, 60), numIds: 12 });
 }
 
-/** A load that a step waits for fails, when whoever shared it has left: by an abort, or for want of blocks. */
+/**
+ * A load that a step waits for fails when a request that shared it has left: by an abort, or for
+ * lack of blocks.
+ */
 function sharedSyncLoad(setup: Setup, rng: Rng): void {
   share(setup, rng);
   setup.scheduler.loadFailurePolicy = rng.chance(0.7) ? 'recompute' : 'fail';
@@ -92,7 +95,9 @@ function loadedAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { reset: rng.pick([0, 2, 6]), execute: 40, update: 25 });
 }
 
-/** A request is given the same blocks anew while the step that read its failed load is in flight. */
+/**
+ * A request is given the same blocks again while the step that read its failed load is in flight.
+ */
 function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   scheduler.pipelineDepth = rng.pick([2, 3] as const);
   scheduler.numSpeculativeTokens = 0;
@@ -174,7 +179,10 @@ function staleReports({ scheduler, faults, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { report: 20, abort: rng.pick([1, 8]) });
 }
 
-/** A child says that it has sent what still runs, and later is one of those that send. */
+/**
+ * A child reports that it has sent the blocks of a running request, and later is one of the
+ * senders.
+ */
 function saidEarly({ faults, workload }: Setup): void {
   Object.assign(workload, { stores: 1, mostTokens: 16, slowest: 5, loads: 0.3 });
   Object.assign(faults, { wrongOwner: 0.2, connectorThrows: 0, fence: 0 });
@@ -204,7 +212,7 @@ function busySessions({ scheduler, workload }: Setup, rng: Rng): void {
 }
 
 const FOCUSES: readonly Focus[] = [
-  // Twice, since they bring about what is rarest.
+  // Twice, since they cause the rarest events.
   ...[sharedSyncLoad, sharedSyncLoad, loadedAgain, loadedAgain],
   ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
 ];
@@ -219,7 +227,8 @@ export function drawFocus(setup: Setup, rng: Rng): boolean {
   const isRarest = rarest.chance(0.1);
   if (!isRarest && rng.chance(0.4)) return false;
   rng.pick(isRarest ? RAREST : FOCUSES)(setup, rng);
-  // Lost blocks have whole caches forgotten, and much of what these are for with them.
+  // Lost blocks make the scheduler forget whole caches, and with them much of the purpose of these
+  // runs.
   if (rng.chance(0.8)) setup.faults.blockLost = 0;
   return true;
 }

@@ -23,7 +23,7 @@ export class IndexReader {
     };
   }
 
-  /** Compares with what the prefix cache has, behind a `schedule()`. @throws Violation */
+  /** Compares with the content of the prefix cache, after a `schedule()`. @throws Violation */
   check(scheduler: Scheduler): void {
     const hashes: string[] = [];
     const unsure: string[] = [];

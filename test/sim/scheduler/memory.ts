@@ -61,7 +61,7 @@ export class Memory extends KvPlaces {
     for (const block of blocks) this.fill(this.#content, block, GARBAGE);
   }
 
-  /** What was written into a block is gone, unless somebody has taken it anew since that turn. */
+  /** The content of a block is gone, unless a request has taken the block again since that turn. */
   lose({ block, turn }: Lost): void {
     for (let at = block * this.span; at < (block + 1) * this.span; at++)
       if (this.#turns[at] <= turn) this.#content[at] = GARBAGE;

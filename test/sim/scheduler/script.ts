@@ -146,7 +146,7 @@ export class Script {
     return this.world.auditor.ledger.account(handle).timesFinished;
   }
 
-  /** What was reported has been done; what is reported and was never begun is a lie. */
+  /** A reported job has been done; a report of a job that was never begun is a lie. */
   #taken(facts: Partial<TransferFacts>): TransferFacts {
     const all = { ...NOTHING, ...facts };
     const isOf = (reports: readonly ReportFacts[], handle: number, child: number, rank: number): boolean =>

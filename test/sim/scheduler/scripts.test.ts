@@ -5,8 +5,8 @@ import { by, Script } from './script.js';
 const BOTH = [0, 1];
 
 /**
- * The failures of the design's table as event lists, small enough to be read. The auditor looks after every line; what a
- * script itself expects is only what it is about.
+ * The failures of the design's table as event lists, small enough to be read. The auditor checks
+ * after every line; a script itself expects only the facts that it is about.
  */
 describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
   const scheduler = { pipelineDepth };
@@ -201,7 +201,7 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
     script.schedule();
     expect(script.stats.numRunning).toBeGreaterThan(0);
     expect(script.stats.loadsReclaimed).toBeGreaterThan(0);
-    // Those that lost what was loaded load it again.
+    // Requests that lost their loaded blocks load them again.
     for (let i = 0; i < 40 && script.world.scheduler.hasWork(); i++) {
       script.update();
       const loading = handles.filter((handle) => script.status(handle) === 'WAITING_FOR_REMOTE_KVS');

@@ -47,7 +47,7 @@ export interface Setup {
 }
 
 export interface Workload {
-  /** Relative weights of what can happen next. */
+  /** Relative weights of the possible next events. */
   weights: Record<Event, number>;
   longestPrompt: number;
   mostTokens: number;

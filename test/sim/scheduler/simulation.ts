@@ -397,7 +397,7 @@ export class Simulation {
         const children = Array.from({ length: numChildren }, (_, child) => child);
         if (rng.chance(0.5)) return children;
         const child = rng.below(numChildren);
-        // One that is named twice is one.
+        // A block that is named twice counts once.
         return rng.chance(0.4) ? [child, child] : [child];
       },
       delivers: () => rng.chance(workload.delivers),
@@ -457,7 +457,7 @@ export class Simulation {
       if (world.executor.steps.length < world.scheduler.config.pipelineDepth) world.schedule();
       const facts = world.fabric.collect(world.now, 100, () => {});
       if (!world.update(facts)) world.report(facts);
-      // Nobody reports what a connector that failed was told: whoever runs it fences it.
+      // Nobody reports the orders of a connector that failed, so the simulation fences it.
       if (world.fabric.isIdle && held.size > 0) world.fence();
       const stats = world.scheduler.stats();
       const isOver = !world.scheduler.hasWork() && world.fabric.isIdle && stats.numQuarantined === 0;

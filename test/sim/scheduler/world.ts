@@ -36,14 +36,14 @@ export interface WorldOptions {
   tells?: boolean;
 }
 
-/** Which blocks of those that a step reads or writes the device loses. */
+/** The blocks that the device loses, among the blocks that a step reads or writes. */
 type Loses = (holdings: readonly Held[]) => readonly Lost[];
 
 const NO_TRANSFERS: TransferFacts = { received: [], sent: [], failed: [], invalid: [], lost: [] };
 
 /**
- * A scheduler with a simulated device, fabric and clock around it. An auditor is told of every input and answer, and looks at the
- * scheduler after every call. What breaks throws a `Violation`. Nothing here is random: whoever drives the world decides.
+ * A scheduler with a simulated device, fabric and clock. An auditor sees every input, answer and
+ * call. A fault throws a `Violation`. Nothing here is random: the driver of the world decides.
  */
 export class World {
   readonly scheduler: Scheduler;
@@ -228,7 +228,7 @@ export class World {
 
   /** From inside a callback of the connector. */
   abortInside(keys: (string | number)[]): void {
-    // What the keys name then depends on how far the fence has come, and the auditor learns that only at its end.
+    // The meaning of the keys then depends on the fence, which the auditor knows only at its end.
     if (this.#isFencing) return;
     this.note(`abort from a callback: ${keys}`);
     this.auditor.clients.abortQueued(keys);
@@ -328,7 +328,7 @@ export class World {
     return did;
   }
 
-  /** Lets the fabric do what its time allows. */
+  /** Makes the fabric do the work that is due. */
   progress(): void {
     this.fabric.progress(this.now);
     this.#check();

@@ -3,9 +3,9 @@ import type { Faulty } from './dice.js';
 import type { Failure, Outcome, RunOptions } from './run.js';
 
 /**
- * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant breaks in what `run` makes
- * of it. Without a kind of fault everything that is drawn after it moves, so a smaller failure is another one of the same
- * kind.
+ * Makes a failure smaller: fewer events, then fewer kinds of faults, as long as the same invariant
+ * breaks in the run. Without a kind of fault everything that is drawn after it moves, so a smaller
+ * failure is another one of the same kind.
  */
 export async function shrink<S extends Faulty<F>, F extends string>(
   failure: Failure<S, F>,

@@ -39,7 +39,7 @@ export class Loop<S extends Faulty<F>, F extends string, L extends Life = Life> 
     return this.#faults;
   }
 
-  /** Runs one seed to its end, or to what breaks first. */
+  /** Runs one seed to its end, or to the first violation. */
   async run(seed: number, { steps, without }: RunOptions<F>): Promise<Outcome<S, F>> {
     const setup = this.draw(seed);
     for (const fault of without) setup.faults[fault] = 0;

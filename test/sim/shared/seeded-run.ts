@@ -19,8 +19,8 @@ export class SeededRun<S extends Faulty<F>, F extends string> extends Dice<S, F>
   }
 
   /**
-   * Something happened that must not. The first violation is kept and thrown by `check`, since whoever calls a callback may
-   * swallow what it throws.
+   * Something happened that must not. The first violation is kept and thrown by `check`, since the
+   * caller of a callback may swallow the error.
    */
   broke(invariant: string, message: string): void {
     if (this.#violation !== null) return;

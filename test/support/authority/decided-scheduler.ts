@@ -20,7 +20,7 @@ export class DecidedScheduler extends Scheduler {
   }
 }
 
-/** A scheduler that suites can step without waiting, whoever decides. */
+/** A scheduler that suites can step without waiting, under both authorities. */
 export function steppable(options: SchedulerOptions): Scheduler {
   return options.authority === 'device' ? new DecidedScheduler(options) : new Scheduler(options);
 }

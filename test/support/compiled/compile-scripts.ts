@@ -16,7 +16,10 @@ import { entryPoints } from '../entry-points.js';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const FOLDERS = join(ROOT, 'build', 'compiled');
-/** With another list of scripts, another compiler or other options, too, all is made anew. The bundle for GPU hosts has no options. */
+/**
+ * With another list of scripts, another compiler or other options, all is compiled again too. The
+ * bundle for GPU hosts has no options.
+ */
 const MADE_BY = [
   'test/support/compiled/compile-scripts.ts',
   'test/support/compiled/script-compiler.ts',
@@ -51,7 +54,7 @@ const STARTED = [
   'test/pipeline/process/alive.ts',
   'test/pipeline/process/child.ts',
 ];
-/** The package, what tests compute much with, and what they start. */
+/** The package, and the scripts with which tests compute much or which they start. */
 const SCRIPTS = [
   ...sources('src'),
   ...sources('test/parity/reference'),
@@ -106,7 +109,8 @@ async function compile(): Promise<string> {
     ...entryPoints(readFileSync(join(ROOT, 'package.json'), 'utf8')).values(),
   ]);
   const files = Object.fromEntries(made.map((path) => [path, stampOf(path)] as const));
-  // What was written meanwhile may have been read before: then the list fits no source, and the next run makes it anew.
+  // A source that was written meanwhile may have been read before. Then the list fits no source,
+  // and the next run compiles again.
   for (const [path, [mtimeMs, size]] of Object.entries(files))
     if (mtimeMs > begin - CLOCK_MS) files[path] = [0, size];
   writeFileSync(join(making, LIST), JSON.stringify({ root: ROOT, files } satisfies CompiledScripts));

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'vitest/config';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
-/** The package, and what computes much with it. */
+/** The package, and the scripts that compute much with it. */
 const FOLDERS = ['src/', 'test/parity/reference/', 'test/sim/'].map((folder) => join(ROOT, folder));
 
 /** Files that Node runs itself. */

@@ -106,7 +106,7 @@ export class ConnectedLife {
     }
   }
 
-  /** One event, drawn by the seed and by what there is. */
+  /** One event, drawn by the seed among the possible events. */
   event(): void {
     const { random, scheduler } = this;
     this.#now += random.below(3);
@@ -197,7 +197,10 @@ export class ConnectedLife {
     }
   }
 
-  /** Most of what is outstanding is reported at some time, some of it twice, from the wrong side or as failed. */
+  /**
+   * Most outstanding transfers are reported at some time, some of them twice, from the wrong side
+   * or as failed.
+   */
   #output(): ConnectorOutput {
     const { random, scheduler } = this;
     const lists = {

@@ -66,7 +66,7 @@ function writePieces(file: GgufFile, size: number): void {
   file.u32('tokenizer.ggml.eos_token_id', 2);
 }
 
-/** Special tokens, the bytes as GPT-2 writes them, then pairs of what stands before. */
+/** Special tokens, the bytes as GPT-2 writes them, then pairs of earlier tokens. */
 function writeBytePairs(file: GgufFile, size: number, preTokenizer: string): void {
   const { bos, eos, start, end } = SPECIAL_TOKENS.gpt2;
   const tokens = [bos, eos, start, end, ...BYTE_LETTERS];

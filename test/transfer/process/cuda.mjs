@@ -59,7 +59,7 @@ const LIVES = {
     global.gc();
     process.stdout.write(String(watched.filter((ref) => ref.deref() !== undefined).length));
   },
-  /** A worker that never stops; whoever started it terminates it in the middle. */
+  /** A worker that never stops; its starter terminates it in the middle. */
   worker() {
     parentPort.postMessage('working');
     for (;;) {

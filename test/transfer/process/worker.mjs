@@ -1,4 +1,4 @@
-// Never stops using lanes: whoever started it terminates it in the middle.
+// Never stops using lanes: its starter terminates it in the middle.
 import { parentPort } from 'node:worker_threads';
 import { busyLane } from './busy.mjs';
 

@@ -24,8 +24,8 @@ export interface CellMapSizes {
  * **Invariant.** A block has one place in the texts of its owners. At the positions of this place
  * all owners have the same cells, one for each computed token of the block. No other sequence has
  * these cells, and every cell of the cache belongs to a block in this way. So the cache has as many
- * cells as all blocks have tokens, never more than numBlocks x blockSize. Four rules keep the
- * invariant:
+ * cells as all blocks have tokens, never more than (numBlocks - 1) x blockSize. Four rules
+ * keep the invariant:
  *
  * - `give` takes a reused block from all its owners first, which frees its cells.
  * - A hit adds an owner to the existing cells (`share`) and makes no new cells, also if the same

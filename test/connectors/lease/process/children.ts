@@ -7,7 +7,7 @@ import type { ChildReport, ChildResult, ChildSetup, Command, Params, Reply } fro
 /** How long anything may take before it counts as a hang, in milliseconds. */
 export const HANG_MS = PATIENCE_MS;
 
-/** What a request ends with whose process was killed. */
+/** The end of a request whose process was killed. */
 const KILLED: ChildResult = { tokens: [], finishReason: 'killed', transferParams: null, error: 'killed' };
 
 /** A child process with an engine, which is started again after it was killed. */

@@ -195,7 +195,10 @@ export class KillRun {
     throw new Error(`${to.setup.address} takes nothing from ${from.setup.address} any more`);
   }
 
-  /** Adds what a process has counted since it was looked at last; one that was started again counts anew. */
+  /**
+   * Adds what a process has counted since it was looked at last; a process that was restarted
+   * counts from 0 again.
+   */
   #count(child: Child, report: ChildReport): void {
     const { leases, reads, peerEvents } = report.worker;
     const now = {

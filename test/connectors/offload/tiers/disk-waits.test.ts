@@ -51,7 +51,7 @@ async function serve(bench: OffloadBench, prompt: Int32Array): Promise<void> {
   await bench.restDisk();
 }
 
-/** Has a prompt on disk, and neither in the pool nor on the host. */
+/** Puts a prompt on disk, but neither into the pool nor on the host. */
 async function onDisk(bench: OffloadBench, prompt = PROMPT): Promise<void> {
   // What is asked for again is written.
   for (let i = 0; i < 2; i++) await serve(bench, prompt);

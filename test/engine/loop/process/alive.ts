@@ -53,7 +53,7 @@ function endOf(stream: Pick<RequestStream, 'result'>): Promise<string> {
   );
 }
 
-/** Has a store hold four of the eight blocks until later. */
+/** Makes a store hold four of the eight blocks until later. */
 async function holdBlocks(): Promise<void> {
   const held = submit({ prompt: prompt(13), maxTokens: 1, cacheSalt: 'held' });
   engine.hold(held.handle, 'store', 'job');

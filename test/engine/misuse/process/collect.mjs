@@ -1,5 +1,5 @@
-// Engines, streams and results that nobody holds must go, also those that were never disposed. Run with --expose-gc; prints
-// what is left.
+// Engines, streams and results that nobody holds must go, also if they were never disposed. Run
+// with --expose-gc; prints what is left.
 const { Engine } = await import(process.env.BLOCKSTEP_INDEX);
 const tick = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -19,7 +19,8 @@ function drop(n) {
   });
   const stream = engine.submit({ prompt: Int32Array.of(n, 2, 3), maxTokens: 4 }, n % 2 ? { signal } : {});
   for (let i = 0; i < (n % 3 === 0 ? 2 : 6); i++) engine.step();
-  // One with an open request and a signal that outlives it is held by the signal, as it should be: so it is disposed.
+  // An engine with an open request and a signal that outlives the engine is held by the signal, as
+  // it should be. So this engine is disposed.
   if (n % 2 === 1 && n % 3 === 0) engine.dispose();
   watched.engines.push(new WeakRef(engine.scheduler.core.native));
   watched.streams.push(new WeakRef(stream));

@@ -32,7 +32,10 @@ const LIVES = {
     void engine.run();
     print(await read(engine));
   },
-  /** One that was never disposed, with requests that nobody reads: they are computed, then the process ends. */
+  /**
+   * An engine that was never disposed, with requests that nobody reads: the requests are computed,
+   * then the process ends.
+   */
   abandoned() {
     const engine = make();
     void engine.run();
@@ -54,7 +57,7 @@ const LIVES = {
     await engine.shutdown({ drainMs: 60 });
     print([(await stream.result()).finishReason, performance.now() - before >= 59]);
   },
-  /** An executor that does not want to go, and nobody who asks what became of it. */
+  /** An executor whose disposal never ends, and nobody who awaits it. */
   async 'dispose fails'() {
     const codes = [];
     const later = () => Promise.reject(new Error('mine'));
@@ -99,7 +102,7 @@ const LIVES = {
     await engine.shutdown({ drainMs: 60 });
     print(performance.now() - before >= 59);
   },
-  /** What waits for something that never comes is not what keeps a process alive. */
+  /** A wait for something that never comes does not keep a process alive. */
   async stalled() {
     const engine = make();
     void engine.run();

@@ -9,7 +9,7 @@ const answerOf = (plan) => ({
   tokens: new Int32Array(plan.numRequests).fill(plan.step),
 });
 
-/** A program holds its engine; one that nobody holds may be collected before the end. */
+/** A program holds its engine; an engine that nobody holds may be collected before the end. */
 const held = [];
 
 function make() {

@@ -1,4 +1,5 @@
-// Never stops running engines, one after the other and several at once: whoever started it terminates it in the middle.
+// Never stops running engines, one after the other and several at once: its starter terminates it
+// in the middle.
 import { parentPort } from 'node:worker_threads';
 
 const { Engine } = await import(process.env.BLOCKSTEP_INDEX);

@@ -155,7 +155,7 @@ function check(cells: CellMap, naive: NaiveCells, texts: readonly Text[], step: 
     for (const [place, block] of blocks.entries())
       if (!cells.has(sequence, place, block)) throw new Error(`${where}: ${block} is not at ${place}`);
   }
-  // What is said to be there is there, whole, in each sequence that has a part of it.
+  // A block that the map reports is there, whole, in each sequence that has a part of it.
   for (let block = 0; block < BLOCKS; block++)
     for (let place = 0; place < PLACES; place++) {
       if (!cells.isThere(block, place, SIZE)) continue;
@@ -182,7 +182,7 @@ describe('a map of cells', () => {
       sum.dropped += life.dropped;
       sum.most = Math.max(sum.most, life.most);
     }
-    // What the seeds must have met, so that they prove something.
+    // Cases that the seeds must have met, so that they prove something.
     expect(sum.shared).toBeGreaterThan(100);
     expect(sum.dropped).toBeGreaterThan(20);
     expect(sum.most).toBeGreaterThan(BLOCKS * SIZE * 0.8);

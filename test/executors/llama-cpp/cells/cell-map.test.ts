@@ -58,7 +58,7 @@ describe('sequences that keep prefixes', () => {
     expect(cells.hold(first, 2)).toBe(false);
     expect(cells.hold(first, 1)).toBe(true);
     expect(cells.hold(second, 1)).toBe(false);
-    // What is held already costs nothing more, nor does the sequence of a request.
+    // Cells that are held already cost nothing more, and neither does the sequence of a request.
     expect(cells.hold(first, 1)).toBe(true);
   });
 

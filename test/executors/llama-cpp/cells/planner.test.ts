@@ -185,7 +185,7 @@ describe('plans over cells', () => {
       sum.chainedSteps += chainedSteps;
       sum.droppedSteps += droppedSteps;
     }
-    // What the seeds must have met, so that they prove something.
+    // Cases that the seeds must have met, so that they prove something.
     expect(sum.full).toBeGreaterThan(10);
     expect(sum.hitsInStep).toBeGreaterThan(50);
     expect(sum.recomputed).toBeGreaterThan(50);

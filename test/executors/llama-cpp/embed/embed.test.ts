@@ -17,7 +17,10 @@ const FIRST = 2;
 const LAST = 3;
 const RANK = 4;
 const SMALL = { contextLength: 256 };
-/** Numbers of 32 bits alone: then what a text brings does not depend on what is computed beside it, but for the last bits. */
+/**
+ * Numbers of 32 bits alone: then the vector of a text does not depend on the rest of the batch,
+ * except in the last bits.
+ */
 const EXACT = { flashAttention: 'off', cacheType: 'f32' } as const;
 /** BERT's activation is looked up by numbers of 16 bits (ggml's table of GELU), where the last bits of a sum count. */
 const CLOSE = { llama: 1e-4, bert: 2e-3 };

@@ -69,7 +69,7 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     const figures = await run(llama, [1, 2, 3, 4]);
     expect(figures.reports).toEqual([]);
     expect(figures).toMatchObject({ wrong: 0, errors: 0, failedSteps: 0 });
-    // What the seeds must have met, so that they prove something.
+    // Cases that the seeds must have met, so that they prove something.
     expect(figures.chainedSteps).toBeGreaterThan(50);
     expect(figures.preemptions).toBeGreaterThan(0);
     expect(figures.aborted).toBeGreaterThan(0);
@@ -132,7 +132,8 @@ describe.skipIf(folder === null)('texts over llama.cpp', () => {
     async () => {
       const figures = await run({ ...llama, fault: 'fail' }, [2, 3, 4, 10]);
       expect(figures.failedSteps).toBeGreaterThan(1);
-      // None failed but those that were made to. A step of a chain that nobody asked for fails unseen.
+      // Only requests that were made to fail have failed. A step of a chain that nobody asked for
+      // fails unseen.
       expect(figures.failedSteps).toBeLessThanOrEqual(figures.changed);
       expect(figures.errors).toBeGreaterThan(0);
       expect(figures.wrong).toBe(0);

@@ -185,7 +185,7 @@ export function sumOf(runs: readonly RunFigures[]): RunFigures {
   return { ...runs[0], ...sum, reports: runs.flatMap(({ reports }) => reports) };
 }
 
-/** Lets the next contexts of a model be faulty. */
+/** Makes the next contexts of a model faulty. */
 function plantFault(
   model: LlamaModel,
   fault: Fault,

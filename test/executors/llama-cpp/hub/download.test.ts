@@ -22,7 +22,7 @@ const TOKEN = 'hf_secretSECRETsecret';
 const A = Buffer.from('the weights of a model, '.repeat(4000));
 const B = Buffer.from('others, '.repeat(9000));
 
-/** A hub with one model, a folder to fetch into, and what fetches. */
+/** A hub with one model, a folder to fetch into, and the function that fetches. */
 async function scene(files: Record<string, Buffer> = { 'model-Q4_K_M.gguf': A }) {
   const hub = await FakeHub.start();
   for (const [path, content] of Object.entries(files)) hub.files.set(path, content);

@@ -15,7 +15,10 @@ interface Question {
 /** How the hub answers for a file; `next` gives it as it should be given. */
 export type Misbehaviour = (question: Question, response: ServerResponse, next: () => void) => void;
 
-/** A hub on loopback, as Hugging Face's: it lists files, and redirects whoever wants one to another host of its own. */
+/**
+ * A hub on loopback, as Hugging Face's: it lists files, and redirects downloads to another host of
+ * its own.
+ */
 export class FakeHub {
   /** [path] what it gives. */
   readonly files = new Map<string, Buffer>();

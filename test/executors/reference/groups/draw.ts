@@ -93,7 +93,7 @@ function withDrafts(options: Partial<SchedulerOptions>, next: Next, most: number
   const isChunked = options.kvGroups?.some(({ type }) => type === 'chunked') === true;
   return {
     ...options,
-    // Room for what drafts hold besides.
+    // Room for the additional blocks of drafts.
     numBlocks: (options.numBlocks as number) + 4 * (options.kvGroups?.length as number),
     numSpeculativeTokens: 1 + next(most),
     speculativeMethod: (['ngram', 'draft_model', isChunked ? 'ngram' : 'eagle'] as const)[next(3)],

@@ -92,7 +92,10 @@ function exchange({ plan, tables }: Step, entry: number, a: number, b: number): 
   for (let t = from; t < to; t++) [slots[t], others[t]] = [others[t], slots[t]];
 }
 
-/** Lets an entry's last token lie in the same block in two groups, as if the pool had given that block out twice. */
+/**
+ * Puts an entry's last token into the same block in two groups, as if the pool had given out that
+ * block twice.
+ */
 function shareBlock({ plan, tables }: Step, entry: number, group: number, other: number): boolean {
   const from = tables.queryStart[entry];
   const last = tables.seqLens[entry] - 1;
@@ -109,7 +112,7 @@ function shareBlock({ plan, tables }: Step, entry: number, group: number, other:
   return block !== before;
 }
 
-/** Lets the last entry of a plan begin `more` tokens later, as if its hit were longer. */
+/** Makes the last entry of a plan begin `more` tokens later, as if its hit were longer. */
 function lengthenHit({ plan, tables }: Step, entry: number, more: number): boolean {
   const count = plan.numScheduledTokens[entry];
   if (plan.kinds[entry] === 0 || entry !== plan.numRequests - 1 || count <= more) return false;

@@ -23,7 +23,10 @@ export interface Need {
   lookahead: number;
   /** Whether all known tokens of the request must fit, not only these. */
   reserve?: boolean;
-  /** Blocks that stay free beside those of the request, and more beside those that it takes now. */
+  /**
+   * Blocks that stay free beside the blocks of the request, and further blocks that stay free
+   * beside the blocks that it takes now.
+   */
   spare?: number;
   reserved?: number;
   /** False while a load is only begun. */
@@ -49,7 +52,7 @@ export class ReferenceBlocks {
   readonly #rules: ReferenceRules;
   /** Tokens that a content name covers. */
   readonly #hashBlockSize: number;
-  /** Blocks that sinks hold for good. */
+  /** Blocks that sinks hold permanently. */
   readonly #sinks: readonly number[];
   /** Every request there ever was, by its slot. */
   readonly #requests: ReferenceRequest[] = [];
@@ -101,7 +104,10 @@ export class ReferenceBlocks {
     return this.#options.enablePrefixCaching ? this.#lookup.match(request) : NO_HITS;
   }
 
-  /** Blocks for more tokens of a request, or false: then nothing has changed, but what no token attends to any more is given back. */
+  /**
+   * Blocks for more tokens of a request, or false. With false nothing has changed, except that
+   * blocks to which no token attends any more are given back.
+   */
   allocate(request: ReferenceRequest, need: Need): boolean {
     const { tokens, hits = NO_HITS, external = 0, lookahead, publishes = true } = need;
     const { reserve = false, spare = 0, reserved = 0 } = need;
@@ -140,7 +146,7 @@ export class ReferenceBlocks {
     return true;
   }
 
-  /** Blocks that a request needs beyond those that it holds, until all of its tokens have one. */
+  /** Blocks that a request needs in addition to its own, until all of its tokens have a block. */
   missing(request: ReferenceRequest): number {
     const all = Math.min(request.numTokens, this.#options.maxModelLen);
     const covered = request.numComputedTokens;
@@ -299,7 +305,7 @@ export class ReferenceBlocks {
     return copies;
   }
 
-  /** Tells of what has happened to the prefix cache. */
+  /** Reports the changes of the prefix cache. */
   tell(): void {
     this.#log.tell();
   }

@@ -11,9 +11,9 @@ export interface Demand {
   readonly slots: number;
   /** The same without lookahead. */
   readonly tokens: number;
-  /** Tokens that are there already, by hits and by what a connector brings. */
+  /** Tokens that are there already, by hits and by a connector. */
   readonly covered: number;
-  /** Those of them that are hits. */
+  /** The blocks among them that are hits. */
   readonly local: number;
   /** Whether only as many blocks count as the group can hold at once. */
   readonly isCapped: boolean;

@@ -45,7 +45,7 @@ export class ReferenceMamba extends ReferenceGroup {
     super.drop(row, this.settled(computed));
   }
 
-  /** Of computed tokens those that no draft can take back, by the rule of May. */
+  /** The computed tokens that no rejected draft can take back, by the rule of May. */
   protected settled(computed: number): number {
     return this.rules.windowBasis === 'processed' ? computed : Math.max(0, computed - this.numDrafts);
   }

@@ -13,7 +13,7 @@ export interface Ruled {
   readonly rules: Rules;
 }
 
-/** Draws the rules of a trace, and what only they make possible. */
+/** Draws the rules of a trace, and the settings that only these rules make possible. */
 export function drawRules(choice: Choice, recipe: Recipe, random: Random): Ruled {
   if (choice === 'may') return { recipe, rules: { like: '28be48fa' } };
   const rules: Rules =
@@ -43,7 +43,7 @@ function withoutSharedFailures(connector: ConnectorRecipe, { config }: Recipe): 
   return config.async_scheduling ? { ...connector, failsSync: false } : connector;
 }
 
-/** What is left to whoever starts vLLM. */
+/** Settings that the user of vLLM chooses. */
 function tuned({ config }: Recipe, random: Random): SubjectRules {
   const watermark = random.pick([0, 0, 0.05, 0.1, 0.25]);
   const drafts = config.num_speculative_tokens;

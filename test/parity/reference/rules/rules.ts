@@ -9,7 +9,7 @@ export interface ReferenceRules extends Required<SubjectRules> {
   clipsHandOver: boolean;
   /** Where there are states, blocks of every kind of attention are zeroed. */
   zeroesAll: boolean;
-  /** But not those that an asynchronous load of the batch fills. */
+  /** But not the blocks that an asynchronous load of the batch fills. */
   zeroesUnloaded: boolean;
   /** Nothing is loaded into a group that needs none of the loaded tokens, be they less than a block. */
   loadsNeeded: boolean;
@@ -73,7 +73,9 @@ const AUGUST: ReferenceRules = {
   resetsByTokens: true,
 };
 
-/** The rules of the version that the options name, and those that they name themselves. */
+/**
+ * The rules of the version that the options name, and the rules that the options name themselves.
+ */
 export function rulesOf(options: SubjectOptions): ReferenceRules {
   const { like, connector, pipelineDepth, numSpeculativeTokens, speculativeMethod } = options;
   const rules = { ...(like === '017e9f444' ? AUGUST : MAY) };

@@ -94,7 +94,7 @@ export class ReportedScheduler {
     return plan;
   }
 
-  /** vLLM `Scheduler.schedule`: it knows nothing of what is parked. */
+  /** vLLM `Scheduler.schedule`: it knows nothing of parked requests. */
   #schedule(): ReportedPlan {
     const requests: ReportedRequest[] = [];
     for (const request of this.running) if (request.total > request.computed) requests.push(request);

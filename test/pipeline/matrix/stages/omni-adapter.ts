@@ -27,7 +27,10 @@ export interface OmniAdapterOptions {
   readonly receive: (key: string) => Chunk | null;
   /** Called when a chunk has come, with the request object that was polled for. */
   readonly onChunk?: (request: Parkable) => void;
-  /** Called at the end of `processPendingChunks`: what another thread does while a step is planned. */
+  /**
+   * Called at the end of `processPendingChunks`: the work of another thread while a step is
+   * planned.
+   */
   readonly meanwhile?: () => void;
   /**
    * Whether `finishRequests` restores the status from before the parking; true since vllm-omni #2871, and in every row of
@@ -41,7 +44,7 @@ export interface OmniAdapterOptions {
  * original does. The status test has no guard against finished requests, as the original has none.
  */
 export class OmniAdapter<R extends Parkable> {
-  /** DW and DR: what is parked while a step is planned. */
+  /** DW and DR: the requests that are parked while a step is planned. */
   readonly waitingForChunkWaiting: R[] = [];
   readonly waitingForChunkRunning: R[] = [];
   readonly parked = [this.waitingForChunkWaiting, this.waitingForChunkRunning];

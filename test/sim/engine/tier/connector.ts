@@ -38,8 +38,9 @@ interface Known {
 }
 
 /**
- * The scheduler side of a store that keeps blocks by content: the smallest honest user of the contract. Every full block
- * that a step computes goes there, or all of a request when it ends; whoever begins alike loads it from there.
+ * The scheduler side of a store that keeps blocks by content: the smallest honest user of the
+ * contract. Every full block that a step computes goes there, or all of a request when it ends. A
+ * request with the same prefix loads it from there.
  */
 export class SimConnector implements SchedulerConnector<TierMetadata> {
   readonly protection: Protection;
@@ -63,7 +64,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
   #view!: KvView;
   #loads: Omit<LoadPlan, 'step'>[] = [];
   readonly #recent = new RecentLoads();
-  /** Making the metadata of the last plan failed: what that plan told is still to be told. */
+  /** Making the metadata of the last plan failed: the orders of that plan must still be sent. */
   owesMetadata = false;
   #handOvers: StorePlan[] = [];
 
@@ -362,7 +363,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     });
   }
 
-  /** The tokens up to which a request can go on with what it has locally and what a child has. */
+  /** The tokens up to which a request can go on with its local blocks and the blocks of a child. */
   #lookUp(request: Request, child: number, local: number, most = request.numTokens): number {
     return longestMatch(this.#view, local, most, (place) => this.#has(request, child, place));
   }

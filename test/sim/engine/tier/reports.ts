@@ -70,7 +70,7 @@ export class Reports {
   }
 
   /**
-   * Delivers what is due, and what a correct worker would not say.
+   * Delivers the reports that are due, and reports that a correct worker would not send.
    * @param running loads that have not ended
    * @param recent loads that a failed call may cost
    */
@@ -111,7 +111,10 @@ export class Reports {
     return this.#stage.strikes('late', this.#rng) ? now + this.#rng.below(300) : now + this.#rng.below(4);
   }
 
-  /** A report that names a block and no request is about whoever loads it when it comes, which may be the next one. */
+  /**
+   * A report may name a block and no request. It is about the request that loads the block when the
+   * report comes, perhaps the next one.
+   */
   #blameUnnamed({ kind, report }: Report): void {
     if (kind !== 'invalid' || 'handle' in report) return;
     const { block, child = 0 } = report as InvalidBlock;

@@ -5,7 +5,9 @@ import type { Request } from '../../../../src/scheduler/request/request.js';
 import type { Stage } from '../stage.js';
 import { isKept } from './places.js';
 
-/** I7: what the scheduler says is there of a request stands in its full blocks, on every rank. */
+/**
+ * I7: the KV that the scheduler reports as settled is in the request's full blocks, on every rank.
+ */
 export function checkSettled(
   stage: Stage,
   { groups }: KvView,

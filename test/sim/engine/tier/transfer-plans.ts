@@ -48,7 +48,7 @@ const KEPT_STEPS = 8;
 export class RecentLoads {
   #loads: readonly LoadPlan[] = [];
 
-  /** A step brings these loads; those that are too old are forgotten. */
+  /** A step brings these loads; loads that are too old are forgotten. */
   add(step: number, loads: readonly LoadPlan[]): void {
     this.#loads = this.#loads.filter((load) => load.step > step - KEPT_STEPS).concat(loads);
   }

@@ -89,7 +89,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
         );
       }
     }
-    // With `own` they are named where there are groups: those that a window left while their request goes on.
+    // With `own` and groups, the blocks are named that a window left while their request goes on.
     const isPinned = this.#connector.protection === 'pin';
     const isReused = ({ blocks }: StorePlan) => !isPinned && blocks.some((block) => taken.includes(block));
     for (const job of [...this.#jobs]) {
@@ -171,7 +171,10 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     }
   }
 
-  /** What runs the transfers ends all that it has begun, and all that it knows of. @returns whether there was any */
+  /**
+   * The engine of the transfers ends all transfers that it has begun, and all that it knows of.
+   * @returns whether there was any
+   */
   fence(child: number | undefined): void {
     const isMeant = (plan: { child: number }) => child === undefined || plan.child === child;
     for (const job of [...this.#jobs]) {

@@ -25,7 +25,10 @@ export interface BorrowerWorld {
   broke(invariant: string, message: string): void;
   /** It has failed a request: that ends with an error when the next step is planned. */
   failed(handle: number): void;
-  /** Ends a request while a step is planned, as one who has the scheduler's own queues in hand; null: nobody does. */
+  /**
+   * Ends a request while a step is planned, like code that has the scheduler's own queues; null:
+   * requests are not ended so.
+   */
   readonly endNow: ((request: Request) => void) | null;
 }
 

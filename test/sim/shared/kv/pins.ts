@@ -15,7 +15,7 @@ export class Pins {
     for (const block of blocks) this.#count(block, 1);
   }
 
-  /** What these blocks were pinned for is over: `sweep` unpins them. */
+  /** The use for which these blocks were pinned is over: `sweep` unpins them. */
   release(blocks: Iterable<number>): void {
     this.#over.push(...blocks);
   }

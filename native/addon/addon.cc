@@ -16,7 +16,7 @@ namespace {
 
 /// Version of the interface between TypeScript and native code. src/core/loader.ts expects the same
 /// number.
-constexpr double kAbi = 11;
+constexpr double kAbi = 12;
 
 Napi::Value create(const Call& call) {
   const HostConfig config = read_configuration(call[0]);

@@ -69,8 +69,8 @@ class HostCore {
   /// Drops the blocks that the slot does not need after `computed` tokens.
   void drop_groups(u32 slot, u32 computed);
   u32 junction(u32 slot);
-  std::vector<u32> take_zeroed();
-  std::vector<u32> take_dropped();
+  std::vector<u32> drain_zeroed();
+  std::vector<u32> drain_dropped();
 
   // The step of a core whose device decides. decided/decided.h describes the words of both spans.
   // @throws Error kAuthority if the host decides

@@ -67,15 +67,15 @@ u32 HostCore::junction(u32 slot) {
   return groups_->rows.junction(slot);
 }
 
-std::vector<u32> HostCore::take_zeroed() {
-  require_groups("takeZeroed");
+std::vector<u32> HostCore::drain_zeroed() {
+  require_groups("drainZeroed");
   pending_.drain();
-  return groups_->rows.take_zeroed();
+  return groups_->rows.drain_zeroed();
 }
 
-std::vector<u32> HostCore::take_dropped() {
-  require_groups("takeDropped");
-  return groups_->rows.take_dropped();
+std::vector<u32> HostCore::drain_dropped() {
+  require_groups("drainDropped");
+  return groups_->rows.drain_dropped();
 }
 
 std::vector<u8> HostCore::groups_of_blocks() {

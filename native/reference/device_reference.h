@@ -25,14 +25,14 @@ class DeviceReference {
   /// the step is computed, so the device must be able to read the arrays. The blocks in `zeroed`
   /// are wiped first.
   /// @throws Error kBadArg like ReferenceModel::step(), kLimit if pipeline_depth steps were not
-  /// taken yet, and nothing is changed; kCuda, and from then on every call throws kCuda
+  /// drained yet, and nothing is changed; kCuda, and from then on every call throws kCuda
   virtual void submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
                       Span<const std::int32_t> zeroed = {nullptr, 0}) = 0;
-  /// Takes the oldest submitted step if it is computed: copies its answer to `io` and returns true.
+  /// Drains the oldest submitted step if it is computed: copies its answer to `io` and returns true.
   /// Returns false if the step is not computed yet, or if there is none.
-  /// @throws Error the error of the step, which then counts as taken; kCuda, and from then on every
+  /// @throws Error the error of the step, which then counts as drained; kCuda, and from then on every
   /// call throws kCuda
-  virtual bool take(void* io) = 0;
+  virtual bool drain(void* io) = 0;
   /// Like ReferenceModel::adopt(). The device changes the entries after the submitted steps.
   /// @throws Error kBadArg, and nothing is changed; kCuda, kInvariant
   virtual void adopt(u64 handle, Span<const std::int32_t> blocks) = 0;

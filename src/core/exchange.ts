@@ -37,7 +37,7 @@ export const Control = {
   hitFree: 8,
   /** 1 while a decision of the GPU is under way. Pending operations then stay pending. */
   deciding: 9,
-  /** Words that `NativeCore.takeKvEvents` would return, capped at 2^31 - 1. */
+  /** Words that `NativeCore.drainKvEvents` would return, capped at 2^31 - 1. */
   kvEventWords: 10,
   /**
    * Tokens in the sampled area. Token i is appended to the slot of entry i of frame `sampledFrame`,

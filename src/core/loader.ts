@@ -6,7 +6,7 @@ import { BlockstepError, show } from '../base/errors.js';
 import type { NativeAddon } from './native/native.js';
 import { packageRoot } from './package-root.js';
 
-const ABI = 11;
+const ABI = 12;
 const require = createRequire(import.meta.url);
 
 /**

@@ -23,7 +23,6 @@ export type { GridPoint } from './model/grid.js';
 export type { Physics } from './model/physics.js';
 export type { HostTime } from './model/physics-cost.js';
 export {
-  bandCosts,
   type FitErrors,
   type FitFacts,
   type Profile,
@@ -34,7 +33,7 @@ export {
   rooflineProfile,
 } from './model/profile.js';
 export { readProfile } from './model/profile-file.js';
-export { isOutside, type SeenRange } from './model/seen-range.js';
+export type { SeenRange } from './model/seen-range.js';
 export type { CostTable } from './model/table-cost.js';
 export {
   type Finalist,

@@ -155,7 +155,7 @@ describe('a core with KV cache groups', () => {
     core.native.run(0, 0, 1);
     admit(slots[1], core.native.matchGroups(slots[1], 12), 1);
     core.native.flush();
-    const { digest } = loadAddon().replay(core.config as NativeConfig, core.native.takeLog());
+    const { digest } = loadAddon().replay(core.config as NativeConfig, core.native.drainLog());
     expect(digest).toBe(core.native.digest());
   });
 
@@ -221,8 +221,8 @@ describe('a core with KV cache groups', () => {
       () => plain.native.neededGroups(slot, 0, 0, 0, 1, 0, 0),
       () => plain.native.commonPrefixGroups(),
       () => plain.native.dropGroups(slot, 1),
-      () => plain.native.takeZeroed(),
-      () => plain.native.takeDropped(),
+      () => plain.native.drainZeroed(),
+      () => plain.native.drainDropped(),
       () => plain.native.groupsOfBlocks(),
       () => plain.native.countGroups(),
     ])

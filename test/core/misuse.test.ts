@@ -62,8 +62,8 @@ const ENTRIES: Entry[] = [
   { name: 'startMirrorDigest', kinds: [], good: () => [] },
   { name: 'mirrorDigest', kinds: [], good: () => [] },
   { name: 'record', kinds: ['boolean'], good: () => [false] },
-  { name: 'takeLog', kinds: [], good: () => [] },
-  { name: 'takeKvEvents', kinds: [], good: () => [] },
+  { name: 'drainLog', kinds: [], good: () => [] },
+  { name: 'drainKvEvents', kinds: [], good: () => [] },
   { name: 'memory', kinds: [], good: () => [] },
 ];
 
@@ -150,8 +150,8 @@ const OF_GROUPS = [
   'commonPrefixGroups',
   'dropGroups',
   'junction',
-  'takeZeroed',
-  'takeDropped',
+  'drainZeroed',
+  'drainDropped',
   'groupsOfBlocks',
   'countGroups',
 ] as const satisfies readonly (keyof NativeCore)[];

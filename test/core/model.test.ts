@@ -185,7 +185,7 @@ describe('the host core against a plain model of vLLM', () => {
       twins.core.native.record(true);
       for (let i = 0; i < 250; i++) twins.step();
       twins.compare();
-      const replayed = loadAddon().replay(twins.core.config, twins.core.native.takeLog());
+      const replayed = loadAddon().replay(twins.core.config, twins.core.native.drainLog());
       expect(replayed.digest, `seed ${seed}`).toBe(twins.core.native.digest());
       seen.stopped += twins.coverage.stopped;
       seen.hits += twins.coverage.hits;

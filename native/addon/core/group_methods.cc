@@ -78,11 +78,11 @@ Napi::Value junction(const Call& call) {
   return call.number(core.junction(call.slot(0)));
 }
 
-Napi::Value take_zeroed(const Call& call) { return array_of(call, call.core().take_zeroed()); }
+Napi::Value drain_zeroed(const Call& call) { return array_of(call, call.core().drain_zeroed()); }
 
 /// Null if no block was dropped. Most steps drop none, and must not allocate.
-Napi::Value take_dropped(const Call& call) {
-  const std::vector<u32> ids = call.core().take_dropped();
+Napi::Value drain_dropped(const Call& call) {
+  const std::vector<u32> ids = call.core().drain_dropped();
   return ids.empty() ? call.env.Null() : array_of(call, ids);
 }
 
@@ -128,8 +128,8 @@ std::vector<Napi::PropertyDescriptor> group_methods(Napi::Env env) {
       method<common_prefix_groups>(env, "commonPrefixGroups"),
       method<drop_groups>(env, "dropGroups"),
       method<junction>(env, "junction"),
-      method<take_zeroed>(env, "takeZeroed"),
-      method<take_dropped>(env, "takeDropped"),
+      method<drain_zeroed>(env, "drainZeroed"),
+      method<drain_dropped>(env, "drainDropped"),
       method<read_group_blocks>(env, "readBlocks"),
       method<published_group>(env, "publishedGroup"),
       method<groups_of_blocks>(env, "groupsOfBlocks"),

@@ -174,7 +174,7 @@ Napi::Value record(const Call& call) {
   return {};
 }
 
-Napi::Value take_log(const Call& call) {
+Napi::Value drain_log(const Call& call) {
   HostCore& core = call.core();
   const std::vector<u32>& log = core.recorded();
   auto array = Napi::Uint32Array::New(call.env, log.size());
@@ -183,7 +183,7 @@ Napi::Value take_log(const Call& call) {
   return array;
 }
 
-Napi::Value take_kv_events(const Call& call) {
+Napi::Value drain_kv_events(const Call& call) {
   HostCore& core = call.core();
   const std::vector<u32>& events = core.kv_events();
   auto array = Napi::Uint32Array::New(call.env, events.size());
@@ -255,8 +255,8 @@ Napi::Function CoreObject::define_class(Napi::Env env) {
       method<start_mirror_digest>(env, "startMirrorDigest"),
       method<mirror_digest>(env, "mirrorDigest"),
       method<record>(env, "record"),
-      method<take_log>(env, "takeLog"),
-      method<take_kv_events>(env, "takeKvEvents"),
+      method<drain_log>(env, "drainLog"),
+      method<drain_kv_events>(env, "drainKvEvents"),
       method<memory>(env, "memory"),
       method<dispose_core>(env, "dispose"),
   });

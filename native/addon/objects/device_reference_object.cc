@@ -35,9 +35,9 @@ Napi::Value submit(const Call& call) {
   return {};
 }
 
-Napi::Value take(const Call& call) {
+Napi::Value drain(const Call& call) {
   DeviceReference& reference = receiver<DeviceReference>(call);
-  return Napi::Boolean::New(call.env, reference.take(Call::buffer(call[0], "io", step_io_bytes(reference.config()))));
+  return Napi::Boolean::New(call.env, reference.drain(Call::buffer(call[0], "io", step_io_bytes(reference.config()))));
 }
 
 Napi::Value adopt(const Call& call) {
@@ -77,7 +77,7 @@ Napi::Value create_device_reference(const Call& call) {
 void define_device_reference_class(Napi::Env env) {
   Wrapped<DeviceReference>::define(env, {
                                             method<submit>(env, "submit"),
-                                            method<take>(env, "take"),
+                                            method<drain>(env, "drain"),
                                             method<adopt>(env, "adopt"),
                                             method<stream>(env, "stream"),
                                             method<arena>(env, "arena"),

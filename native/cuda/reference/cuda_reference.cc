@@ -100,8 +100,8 @@ bool CudaReference::finish() {
 void CudaReference::submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
                            Span<const std::int32_t> zeroed) {
   require_whole();
-  if (submitted_ - taken_ == config_.pipeline_depth) {
-    throw Error{kLimit, "at most " + std::to_string(config_.pipeline_depth) + " steps may wait to be taken, got one more"};
+  if (submitted_ - drained_ == config_.pipeline_depth) {
+    throw Error{kLimit, "at most " + std::to_string(config_.pipeline_depth) + " steps may wait to be drained, got one more"};
   }
   Step& step = *steps_[submitted_ % config_.pipeline_depth];
   std::memcpy(step.io.data(), io, static_cast<std::size_t>(step_io_bytes(config_)));
@@ -122,9 +122,9 @@ void CudaReference::submit(const void* io, const TablesOnDevice& tables, Span<co
   submitted_ += 1;
 }
 
-bool CudaReference::take(void* io) {
-  if (taken_ == submitted_) return false;
-  const Step& step = *steps_[taken_ % config_.pipeline_depth];
+bool CudaReference::drain(void* io) {
+  if (drained_ == submitted_) return false;
+  const Step& step = *steps_[drained_ % config_.pipeline_depth];
   if (!step.done.load(std::memory_order_acquire)) {
     require_whole();
     if (Clock::now() >= next_check_) {
@@ -136,7 +136,7 @@ bool CudaReference::take(void* io) {
     }
     return false;
   }
-  taken_ += 1;
+  drained_ += 1;
   if (step.code) throw Error{step.code, step.message};
   std::memcpy(io, step.io.data(), static_cast<std::size_t>(step_io_bytes(config_)));
   return true;

@@ -43,7 +43,7 @@ class CudaReference final : public DeviceReference {
 
   void submit(const void* io, const TablesOnDevice& tables, Span<const std::int32_t> known,
               Span<const std::int32_t> zeroed = {nullptr, 0}) override;
-  bool take(void* io) override;
+  bool drain(void* io) override;
   void adopt(u64 handle, Span<const std::int32_t> blocks) override;
 
   const ReferenceConfig& config() const override { return config_; }
@@ -124,8 +124,8 @@ class CudaReference final : public DeviceReference {
   Stream stream_;
   std::vector<std::unique_ptr<Step>> steps_;  // [pipeline_depth]
   u64 submitted_ = 0;
-  u64 taken_ = 0;
-  Clock::time_point next_check_{};  // next time that take() queries the stream
+  u64 drained_ = 0;
+  Clock::time_point next_check_{};  // next time that drain() queries the stream
   std::string broken_;  // why nothing more can be queued; empty: queueing works
 };
 

@@ -75,7 +75,7 @@ void GroupRows::note_dropped(const Slot& slot, u32 g, Places places, u32 extra) 
   if (extra != kNone) note(extra);
 }
 
-std::vector<u32> GroupRows::take_dropped() {
+std::vector<u32> GroupRows::drain_dropped() {
   std::vector<u32> taken;
   taken.swap(dropped_);
   return taken;
@@ -270,7 +270,7 @@ void GroupRows::note_taken(const Slot& slot, u32 g, u32 count) {
   zeroed_[g].insert(zeroed_[g].end(), end - count, end);
 }
 
-std::vector<u32> GroupRows::take_zeroed() {
+std::vector<u32> GroupRows::drain_zeroed() {
   std::vector<u32> all;
   for (std::vector<u32>& ids : zeroed_) {
     all.insert(all.end(), ids.begin(), ids.end());

@@ -93,11 +93,11 @@ class GroupRows {
   void log_drop(const Slot& slot, u32 g, Places places, u32 extra);
   /// Number of places that rows of the group dropped in this way, since the core was made.
   u64 num_dropped(u32 g) const { return num_dropped_[g]; }
-  /// Notes the blocks in these places for take_dropped(). Call it before log_drop().
+  /// Notes the blocks in these places for drain_dropped(). Call it before log_drop().
   void note_dropped(const Slot& slot, u32 g, Places places, u32 extra);
   /// The notes since begin_step(), in the order of the drops: slot, block, group, place and
   /// generation of the block in turn.
-  std::vector<u32> take_dropped();
+  std::vector<u32> drain_dropped();
   /// The growth of a row to hold `slots` tokens, of which `main` are no drafts (vLLM
   /// allocate_new_blocks). No place behind the end of the row was dropped yet.
   Growth growth(const GroupPart& part, u32 g, u32 slots, u32 main) const;
@@ -132,7 +132,7 @@ class GroupRows {
 
   /// Blocks that were taken for groups with `zeroed` since the last call, group by group.
   /// note_taken() notes them.
-  std::vector<u32> take_zeroed();
+  std::vector<u32> drain_zeroed();
   void note_taken(const Slot& slot, u32 g, u32 count);
 
   /// Returns null, or the name of a broken invariant.

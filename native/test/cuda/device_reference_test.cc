@@ -33,8 +33,8 @@ struct TablesOnGpu {
   std::optional<MappedMemory> memory;
 };
 
-static void take(DeviceReference& gpu, void* io) {
-  while (!gpu.take(io)) {
+static void drain(DeviceReference& gpu, void* io) {
+  while (!gpu.drain(io)) {
     if (gpu.num_sequences() > 1000) break;  // may be called at any time
     std::this_thread::yield();
   }
@@ -64,7 +64,7 @@ static void test_flight(u32 steps) {
   std::vector<std::unique_ptr<Buffers>> expected;
   const auto taken = [&](u32 step) {
     Buffers answer(config);
-    take(*gpu, answer.io.get());
+    drain(*gpu, answer.io.get());
     expect_same(config, *expected[step], answer, step);
     EXPECT(lay_out_step(config, answer.io.get()).control[kNumFindings] == 0, "step %u", step);
   };
@@ -116,7 +116,7 @@ static void test_windows() {
     gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known);
     host.step(lay_out_step(config, buffers.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known);
     Buffers answer(config);
-    take(*gpu, answer.io.get());
+    drain(*gpu, answer.io.get());
     expect_same(config, buffers, answer, step);
     EXPECT(lay_out_step(config, answer.io.get()).control[kNumFindings] == 0, "step %u", step);
   }
@@ -130,7 +130,7 @@ static void test_adoption() {
   Buffers buffers(config);
   const auto run = [&](u32 set) {
     gpu->submit(buffers.io.get(), on_gpu.copy(set, buffers), {buffers.known.data(), static_cast<u32>(buffers.known.size())});
-    take(*gpu, buffers.io.get());
+    drain(*gpu, buffers.io.get());
     return lay_out_step(config, buffers.io.get()).control[kNumFindings];
   };
   fill(config, buffers, 1, 8, 1);
@@ -182,9 +182,9 @@ static void test_slow() {
   const auto tables = on_gpu.copy(0, buffers);
   setenv("EMULATED_GPU", "hold,ask=1000", 1);  // the thousandth query fails
   gpu->submit(buffers.io.get(), tables, {buffers.known.data(), static_cast<u32>(buffers.known.size())});
-  for (u32 polls = 0; polls < 20000; ++polls) EXPECT(!gpu->take(buffers.io.get()), "a step that is held was taken");
+  for (u32 polls = 0; polls < 20000; ++polls) EXPECT(!gpu->drain(buffers.io.get()), "a step that is held was taken");
   setenv("EMULATED_GPU", "", 1);
-  take(*gpu, buffers.io.get());
+  drain(*gpu, buffers.io.get());
 }
 
 /// Full attention, a window over smaller blocks, and two groups of states in longer blocks, which
@@ -227,7 +227,7 @@ struct GroupTexts {
     Buffers answer(config);
     gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known, zeroed);
     host.step(lay_out_step(config, buffers.io.get()), lay_out_tables(config.tables, buffers.tables.get()), known, zeroed);
-    take(*gpu, answer.io.get());
+    drain(*gpu, answer.io.get());
     expect_same(config, buffers, answer, round);
     const StepIo io = lay_out_step(config, answer.io.get());
     const std::int32_t* drafts = io.next_drafts;
@@ -394,7 +394,7 @@ static void test_late_state() {
       bool refuses = false;
       try {
         gpu->submit(buffers.io.get(), on_gpu.copy(0, buffers), known);
-        take(*gpu, buffers.io.get());
+        drain(*gpu, buffers.io.get());
       } catch (const Error& error) {
         EXPECT(error.code == kBadArg, "round %u: %s", round, error.message.c_str());
         refuses = true;

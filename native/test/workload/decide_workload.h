@@ -27,7 +27,7 @@ class DecideWorkload : public SchedulingMix {
     happen();
     core_.flush();
     writer_.clear();
-    const std::vector<u32> facts = take_log();
+    const std::vector<u32> facts = drain_log();
     writer_.facts(facts.data(), static_cast<u32>(facts.size()));
     coverage_.facts += facts.size();
 
@@ -125,7 +125,7 @@ class DecideWorkload : public SchedulingMix {
                          word(answer.num_new), admitted ? static_cast<u32>(ids.size()) : 0});
       if (admitted) last_blocks(waiting_[i].slot, word(answer.num_new), ids);
     }
-    const std::vector<u32> log = take_log();
+    const std::vector<u32> log = drain_log();
     count_publications(log);
     coverage_.evictions = static_cast<u32>(exchange_.control(kEvictionsLow));
 

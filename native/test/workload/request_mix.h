@@ -66,7 +66,7 @@ class RequestMix {
   u32 blocks_for(u32 tokens) const { return (tokens + shape_.block_size - 1) / shape_.block_size; }
 
   /// The core's recorded logs since the last call, as one log.
-  std::vector<u32> take_log() {
+  std::vector<u32> drain_log() {
     const std::vector<u32>& recorded = core_.recorded();
     std::vector<u32> log;
     for (std::size_t at = 0; at < recorded.size(); at += recorded[at] + 1) {

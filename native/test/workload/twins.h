@@ -98,7 +98,7 @@ class Twins {
 
     HostCore& core() { return core_; }
     const HostCore& core() const { return core_; }
-    std::vector<u32> log() { return take_log(); }
+    std::vector<u32> log() { return drain_log(); }
     u64 batches = 0;
     u64 cuts = 0;
     u64 running_cuts = 0;

@@ -98,13 +98,13 @@ export interface NativeGroupCalls {
   /**
    * Blocks of full attention that were taken since the last call, if there is a group of states.
    */
-  takeZeroed(): Int32Array;
+  drainZeroed(): Int32Array;
   /**
    * Blocks that `run` and `admitGroups` freed since `beginStep`, because no later token reads them;
    * null = none. Each has five numbers: slot, block, group, place in that group's row, and
    * generation. A block may occur twice.
    */
-  takeDropped(): Int32Array | null;
+  drainDropped(): Int32Array | null;
   /** The group of a block's published hash; 0 without a hash. */
   publishedGroup(id: number): number;
   /**

@@ -92,18 +92,18 @@ export interface NativeDeviceReference {
    * arrays are read until the step is over
    * @param zeroed ids of blocks that are zeroed first; none if absent
    * @throws ERR_BLOCKSTEP_BAD_ARG, or ERR_BLOCKSTEP_LIMIT if pipelineDepth steps were submitted and
-   * not taken, and then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws
+   * not drained, and then nothing was changed; ERR_BLOCKSTEP_CUDA, and then every later call throws
    * it too
    */
   submit(io: ArrayBuffer, tables: BigUint64Array, known: Int32Array, zeroed?: Int32Array): void;
   /**
-   * Takes the oldest step that was submitted and not taken, if it is over: writes its answer into
+   * Drains the oldest step that was submitted and not drained, if it is over: writes its answer into
    * `io`.
    * @returns false if the step is not over yet
-   * @throws the error with which the step failed, and the step counts as taken; ERR_BLOCKSTEP_CUDA,
+   * @throws the error with which the step failed, and the step counts as drained; ERR_BLOCKSTEP_CUDA,
    * and then every later call throws it
    */
-  take(io: ArrayBuffer): boolean;
+  drain(io: ArrayBuffer): boolean;
   /** See `NativeReference.adopt`. */
   adopt(handle: number, blocks: Int32Array): void;
   /** The stream in which steps are computed, a cudaStream_t. */

@@ -50,7 +50,7 @@ export interface NativeConfig extends NativeGroupConfig {
    */
   freeOrder?: 'tail' | 'unhashedFirst';
   /**
-   * The events of the prefix cache in `takeKvEvents`: none; new blocks; in addition, hits of
+   * The events of the prefix cache in `drainKvEvents`: none; new blocks; in addition, hits of
    * requests. Default off. If on, each log is applied one command at a time.
    */
   kvEvents?: 'off' | 'new' | 'all';
@@ -127,7 +127,7 @@ export type NativeErrorClass = new (code: never, message: string) => Error;
 
 /** The exports of the binary. */
 export interface NativeAddon {
-  readonly abi: 11;
+  readonly abi: 12;
   /** The back ends that were compiled into this binary. */
   readonly backends: readonly string[];
   /**
@@ -344,17 +344,17 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
    * mirror, the host's digest.
    */
   mirrorDigest(): bigint | null;
-  /** Turns the recording of commands, for `takeLog`, on or off. */
+  /** Turns the recording of commands, for `drainLog`, on or off. */
   record(on: boolean): void;
   /**
    * The batches of commands since the last call. Each batch is its length in words, then its words.
    */
-  takeLog(): Uint32Array;
+  drainLog(): Uint32Array;
   /**
    * The events of the prefix cache since the last call, in words; native/host/events/kv_events.h
    * has the format.
    */
-  takeKvEvents(): Uint32Array;
+  drainKvEvents(): Uint32Array;
   memory(): NativeMemory;
   dispose(): void;
 }

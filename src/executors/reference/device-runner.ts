@@ -138,7 +138,7 @@ export class DeviceRunner implements ReferenceRunner {
     while (this.#pending.length > 0) {
       const { step, answer } = this.#pending[0];
       try {
-        if (!this.#native.take(step.io.buffer)) return;
+        if (!this.#native.drain(step.io.buffer)) return;
         this.#fruitless = 0;
         this.#pending.shift();
         answer.resolve(this.#read(step));

@@ -102,7 +102,7 @@ export class SchedulerCalls {
   flushLog(): void {
     if (this.log === null || this.gate.isPoisoned) return;
     this.state.core.flush();
-    this.log.commands(this.state.core.native.takeLog());
+    this.log.commands(this.state.core.native.drainLog());
   }
 
   /**

@@ -17,7 +17,7 @@ export interface HashNames {
 
 /**
  * Decodes the events of native code. They keep parts of `words`, so the caller must not reuse it.
- * @param words as `NativeCore.takeKvEvents` gives them
+ * @param words as `NativeCore.drainKvEvents` gives them
  * @param groups the KV cache groups, in their order
  * @param namesOf the names for the hashes of the request with a handle
  */

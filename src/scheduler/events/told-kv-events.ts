@@ -80,7 +80,11 @@ export class ToldKvEvents {
 
   #read(): KvEvent[] {
     const { native } = this.#core;
-    return readKvEvents(native.takeKvEvents(), this.#groups, (handle) => this.#names.get(handle) ?? NO_NAMES);
+    return readKvEvents(
+      native.drainKvEvents(),
+      this.#groups,
+      (handle) => this.#names.get(handle) ?? NO_NAMES,
+    );
   }
 
   #call(events: readonly KvEvent[]): void {

@@ -31,7 +31,7 @@ export const LOG_VERSION = 6;
 export const RecordKind = {
   /** JSON of the configuration. */
   header: 1,
-  /** u32 words, as `NativeCore.takeLog` gives them: batches of commands, each after its length. */
+  /** u32 words, as `NativeCore.drainLog` gives them: batches of commands, each after its length. */
   commands: 2,
   /**
    * f64 clock, u32 length of the JSON, JSON of the request without its prompt, the prompt as i32.

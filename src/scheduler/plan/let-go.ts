@@ -9,7 +9,7 @@ export interface LetGo {
   readonly generation: number;
 }
 
-/** The blocks that a step's plan dropped, as `NativeCore.takeDropped` gives them. */
+/** The blocks that a step's plan dropped, as `NativeCore.drainDropped` gives them. */
 export interface StepLetGo {
   readonly step: number;
   readonly letGo: Int32Array;

@@ -116,9 +116,9 @@ function noteResetVictims(s: SchedulerState, plan: Plan): void {
 function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
-    noteDropped(s, plan, s.core.native.takeDropped());
+    noteDropped(s, plan, s.core.native.drainDropped());
   if (!s.groups.hasStates) return;
-  const zeroed = withoutLoaded(s, plan, s.core.native.takeZeroed());
+  const zeroed = withoutLoaded(s, plan, s.core.native.drainZeroed());
   if (zeroed.length > 0) plan.blocksToZero = zeroed;
 }
 
@@ -129,7 +129,7 @@ function withoutLoaded({ config }: SchedulerState, { loadedBlocks }: Plan, zeroe
   return zeroed.filter((id) => !loaded.has(id));
 }
 
-/** @param letGo see `NativeCore.takeDropped` */
+/** @param letGo see `NativeCore.drainDropped` */
 function noteDropped(s: SchedulerState, plan: Plan, letGo: Int32Array | null): void {
   if (letGo !== null) {
     plan.letGo = letGo;

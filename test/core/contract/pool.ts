@@ -87,10 +87,10 @@ export function describeLog(load: () => NativeAddon, bench: Bench): void {
     const log: number[] = [];
     for (let i = 0; i < 400; i++) {
       churn(core, next);
-      if (next(20) === 0) log.push(...core.native.takeLog());
+      if (next(20) === 0) log.push(...core.native.drainLog());
     }
-    log.push(...core.native.takeLog());
-    expect(core.native.takeLog()).toHaveLength(0);
+    log.push(...core.native.drainLog());
+    expect(core.native.drainLog()).toHaveLength(0);
     core.native.verify();
     const replayed = load().replay(core.config, Uint32Array.from(log));
     expect(replayed.digest).toBe(core.native.digest());
@@ -103,11 +103,11 @@ export function describeLog(load: () => NativeAddon, bench: Bench): void {
   it('records nothing unless asked', () => {
     using core = bench();
     core.start(range(8));
-    expect(core.native.takeLog()).toHaveLength(0);
+    expect(core.native.drainLog()).toHaveLength(0);
     core.native.record(true);
     core.native.record(false);
     core.start(range(4));
-    expect(core.native.takeLog()).toHaveLength(0);
+    expect(core.native.drainLog()).toHaveLength(0);
   });
 
   it('refuses logs that are cut, mangled or do not apply', () => {
@@ -115,7 +115,7 @@ export function describeLog(load: () => NativeAddon, bench: Bench): void {
     core.native.record(true);
     core.close(core.start(range(8)));
     core.flush();
-    const log = core.native.takeLog();
+    const log = core.native.drainLog();
     expect(load().replay(core.config, log).digest).toBe(core.native.digest());
     expect(load().replay(core.config, new Uint32Array(0)).commands).toBe(0);
     const bad = [

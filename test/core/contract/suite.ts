@@ -22,7 +22,7 @@ export function contractSuite(name: string, load: () => NativeAddon): void {
 
 function describeModule(load: () => NativeAddon): void {
   it('names its abi and its back ends', () => {
-    expect(load().abi).toBe(11);
+    expect(load().abi).toBe(12);
     expect(load().backends).toContain('host');
     expect(Object.isFrozen(load().backends)).toBe(true);
   });

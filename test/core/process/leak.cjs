@@ -10,7 +10,7 @@ for (let i = 0; i < 20; i++) {
   exercise(core);
   core.native.record(true);
   exercise(core);
-  if (i % 3 === 0) core.native.takeLog();
+  if (i % 3 === 0) core.native.drainLog();
   if (i % 2 === 0) core.native.dispose();
   const reference = createReference(addon);
   if (i % 2 === 0) reference.dispose();

@@ -261,7 +261,7 @@ describe('a log', () => {
     const driver = new Driver();
     driver.add({ id: 'a' });
     driver.run();
-    expect(driver.scheduler.core.native.takeLog()).toHaveLength(0);
+    expect(driver.scheduler.core.native.drainLog()).toHaveLength(0);
   });
 });
 

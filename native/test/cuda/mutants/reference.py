@@ -16,7 +16,7 @@ MUTANTS = [
     ]),
     ('device-reference', 'cuda/reference/cuda_reference.cc', [
         ('a step is over before it begins', '  step.done.store(false, std::memory_order_relaxed);\n', ''),
-        ('more steps than there is room for', 'if (submitted_ - taken_ == config_.pipeline_depth) {', 'if (false) {'),
+        ('more steps than there is room for', 'if (submitted_ - drained_ == config_.pipeline_depth) {', 'if (false) {'),
         ('every window begins with the first stretch', ' + window.first_stretch;', ';'),
         ('plans are not checked', '  model_.check(step.layout(), {step.known.data(), known.size});\n', ''),
         ('asked at every poll', 'if (Clock::now() >= next_check_) {', 'if (true) {'),

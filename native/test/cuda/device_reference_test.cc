@@ -259,8 +259,13 @@ enum class Harm { kNone, kRow, kSlot, kUnwritten, kUnzeroed, kForeign, kNull };
 
 /// Texts with groups and drafts, of which one is harmed in its last step.
 static void test_groups() {
+#if defined(__SANITIZE_THREAD__)
+  constexpr u32 kEvery = 8;  // all six kinds of groups, each with another harm: steps take seconds here
+#else
+  constexpr u32 kEvery = 1;
+#endif
   u32 accepted = 0;
-  for (u32 round = 0; round < 42; ++round) {
+  for (u32 round = 0; round < 42; round += kEvery) {
     const auto harm = static_cast<Harm>(round % 7);
     GroupTexts both(with_groups(round / 7 % 3, round / 21 == 1), round);
     const ReferenceConfig& config = both.config;
@@ -301,7 +306,7 @@ static void test_groups() {
     }
     accepted += both.accepted;
   }
-  EXPECT(accepted > 10, "%u drafts were accepted", accepted);
+  EXPECT(accepted > 10 / kEvery, "%u drafts were accepted", accepted);
 }
 
 /// An astray entry is reported once, with its group.

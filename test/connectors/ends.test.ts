@@ -17,7 +17,7 @@ describe('nothing keeps a process alive behind the end of an engine', () => {
     ),
   )('%s, %s', async (kind, ending) => {
     const args = [...PROGRAM, kind, folder(), ending];
-    // A process that is kept alive says what keeps it alive, and rejects with its exit code.
+    // A process that is kept alive prints the cause, and rejects with its exit code.
     const { stdout } = await promisify(execFile)(process.execPath, args);
     expect(stdout).toBe('over\n');
   });

@@ -99,7 +99,7 @@ describe.each(thinned(Object.entries(SHAPES), 2))('two engines over a store: %s'
       expect(await second.ask(PROMPT)).toBe(most);
       expect(second.far.stats().loadedBlocks).toBeGreaterThan(0);
       if (!both) return;
-      // What came from the store is in the offload too.
+      // Blocks that came from the store are in the offload too.
       second.engine.resetPrefixCache();
       const { loadedBlocks } = second.far.stats();
       expect(await second.ask(PROMPT)).toBe(most);
@@ -122,7 +122,7 @@ describe.each(thinned(Object.entries(SHAPES), 2))('two engines over a store: %s'
     expect(second.work.numTokens - before).toBe(PROMPT.length - 16 + TOKENS - 1);
     expect(second.engine.stats().scheduler.failedLoads).toBeGreaterThan(0);
     isLossy = false;
-    // What was computed instead is right, and found.
+    // The blocks that were computed instead are correct, and the next request finds them.
     expect(await second.ask(PROMPT)).toBe(most);
   });
 });

@@ -1,6 +1,6 @@
 // Counts comparisons and collects differences.
 
-/** One place where what was observed is not what was recorded. */
+/** A place where the observed value differs from the recorded one. */
 export interface Difference {
   path: string;
   expected: unknown;

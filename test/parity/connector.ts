@@ -5,11 +5,11 @@ import type { FinishReason } from '../../src/scheduler/request/status.js';
 import { type SubjectConnector, type Told, vllmStatus } from './subject.js';
 import type { ConnectorCall, KvParameters, KvReport } from './trace.js';
 
-/** What the connector of a trace remembers of one request. */
+/** The connector's record of one request. */
 interface Transfer {
   readonly parameters: KvParameters;
   handle: number;
-  /** It was to bring something at least once: a `oneshot` brings nothing again. */
+  /** The connector was to load something at least once: a `oneshot` loads nothing again. */
   loaded: boolean;
   /** A load is in flight, so the end of the request must wait for it and not for a send. */
   receives: boolean;
@@ -18,8 +18,9 @@ interface Transfer {
 }
 
 /**
- * The scheduler side of the connector that a trace was recorded with: what it answers follows from the parameters of the
- * requests alone. It writes down how it is called; its worker side is the trace itself.
+ * The scheduler side of the connector that a trace was recorded with: its answers follow from the
+ * parameters of the requests alone. The connector records its calls; its worker side is the trace
+ * itself.
  */
 export class TraceConnector implements SubjectConnector {
   readonly #transfers = new Map<string, Transfer>();

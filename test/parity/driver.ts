@@ -31,7 +31,7 @@ export interface ReplayOptions {
   lacks?: readonly Feature[];
 }
 
-/** What the scheduler did in the step of the first difference. */
+/** The scheduler's plan and update in the step of the first difference. */
 export interface Scene {
   step: number;
   sched: unknown;
@@ -47,7 +47,7 @@ export interface ReplayResult {
   comparisons: number;
   differences: Difference[];
   scene: Scene | null;
-  /** What the scheduler threw, if it did. */
+  /** The error that the scheduler threw, if it threw one. */
   error: unknown;
 }
 
@@ -234,7 +234,7 @@ class Driver {
     return { ...seen, ...seenState };
   }
 
-  /** What happens to a batch that had to wait for the tokens of the one before. */
+  /** Compares a batch that had to wait for the tokens of the one before. */
   #defer(step: TraceStep, sched: ReturnType<typeof observePlan> | null, path: string): void {
     const isDeferred = sched !== null && sched.pend === 1 && sched.total > 0;
     if (!isDeferred || !step.defer) {

@@ -6,7 +6,7 @@ import { type Subject, type SubjectChunk, type SubjectInput, vllmStatus } from '
 import type { EndTokens, Prompts } from './tokens.js';
 import type { AddEvent, ChunkEvent, TraceEvent } from './trace.js';
 
-/** What came of an event, in the fields under which a trace records it. */
+/** The result of an event, in the fields under which a trace records it. */
 export interface Outcome {
   n?: number;
   was?: string;
@@ -14,7 +14,7 @@ export interface Outcome {
   preempted?: string[];
 }
 
-/** What addChunk() is given for a chunk event. */
+/** The argument of addChunk() for a chunk event. */
 export function chunkOf(end: EndTokens, event: AddEvent | ChunkEvent, prompt: Int32Array): SubjectChunk {
   return {
     prompt,
@@ -27,7 +27,7 @@ export function chunkOf(end: EndTokens, event: AddEvent | ChunkEvent, prompt: In
   };
 }
 
-/** What add() is given for an add event. */
+/** The argument of add() for an add event. */
 export function inputOf(
   end: EndTokens,
   event: AddEvent,

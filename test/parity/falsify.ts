@@ -44,7 +44,10 @@ function hasShortBlocks(trace: Trace, path: string): boolean {
   return (valueAt(trace, path.slice(0, path.lastIndexOf('['))) as number[])[4] === 1;
 }
 
-/** Whether an event of the cache stands in its list twice: then what the scheduler tells is about the other one. */
+/**
+ * Whether an event of the cache stands in its list twice: then the scheduler's report is about the
+ * other one.
+ */
 function isTwin(trace: Trace, path: string): boolean {
   const [, list, index] = /^(.*\.kv_events)\[(\d+)\]/.exec(path) ?? [];
   if (list === undefined) return false;
@@ -84,7 +87,10 @@ function valueAt(trace: Trace, path: string): unknown {
   return keys.reduce((node, key) => (node as Record<string, unknown>)[key], trace as unknown);
 }
 
-/** One leaf for each kind of place and type of value that is a decision, with the fixture it stands in. */
+/**
+ * One leaf for each kind of place and type of value that is a decision, with the fixture that
+ * contains it.
+ */
 export function decisions(names: readonly string[]): [name: string, leaf: Leaf][] {
   const found = new Map<string, [string, Leaf]>();
   for (const name of names) {

@@ -17,7 +17,7 @@ const makeWith =
       deviations: DEVIATIONS.filter((each) => each !== name),
     });
 
-/** What a scheduler without deviations has of vLLM's faults. */
+/** The faults of vLLM that a scheduler without deviations has. */
 const VLLM = { G2: true, G3: true, G9: true, G17: true };
 
 const firstOf = (name: string, make: MakeSubject = makeScheduler) => {

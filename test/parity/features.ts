@@ -1,12 +1,13 @@
 // Features that a trace needs and the scheduler lacks.
 import type { Trace } from './trace.js';
 
-/** What a scheduler may lack for the time being, by the name that it has in a trace. */
+/** A feature that a scheduler may lack for the time being, by its name in a trace. */
 export type Feature = 'kv_groups';
 
 /**
- * The features that a trace needs and the runner cannot drive, because the scheduler does not offer them.
- * @param lacks what this scheduler does not offer and another one does
+ * The features that a trace needs and the runner cannot drive, because the scheduler does not offer
+ * them.
+ * @param lacks features that this scheduler does not offer and another one does
  */
 export function unsupportedFeatures(trace: Trace, lacks: readonly Feature[] = []): string[] {
   const needed: string[] = lacks.filter((feature) => trace.config[feature] !== undefined);

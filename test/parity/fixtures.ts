@@ -5,7 +5,10 @@ import { readTrace, type Trace } from './trace.js';
 
 const ENDING = '.json.gz';
 const folder = new URL('fixtures/', import.meta.url);
-/** What shows faults of vLLM: the reference can replay it, with the fault switched on. */
+/**
+ * The folder of traces that show faults of vLLM: the reference can replay them, with the fault
+ * switched on.
+ */
 const faultFolder = new URL('reference/fixtures/', import.meta.url);
 
 function namesIn(of: URL): string[] {

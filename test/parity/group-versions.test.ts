@@ -14,7 +14,7 @@ import type { MakeSubject } from './subject.js';
 /** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
 const COMPARISONS_PER_STEP = 7;
 
-/** What turns the rule of a trace back into that of May. */
+/** The options that turn the rule of a trace back into that of May. */
 const BACK: Readonly<Record<string, Partial<WithRules<SchedulerOptions>>>> = {
   alignExternal: { stateLoads: false },
   alignExternal_2: { stateLoads: false },

@@ -19,9 +19,9 @@ interface Known extends KnownFault {
   /** The trace's name, and the version that it is of. */
   readonly trace: string;
   readonly version: ReturnType<typeof versionOf>;
-  /** What the reference needs to have the fault. Absent: it always has it. */
+  /** The faults that the reference must switch on to have the fault. Absent: it always has it. */
   readonly faults?: Partial<Faults>;
-  /** What blockstep says where it refuses to go on. */
+  /** The message with which blockstep refuses to go on. */
   readonly refusal?: string;
 }
 

@@ -1,4 +1,4 @@
-// Collects the KV cache events of a scheduler, and says them in the words of a trace.
+// Collects the KV cache events of a scheduler, in the form of a trace.
 import { HASH_BYTES } from '../../src/scheduler/events/kv-event.js';
 import type { SubjectKvEvent, SubjectKvGroup } from './subject.js';
 import type { TraceKvEvent } from './trace.js';
@@ -17,10 +17,11 @@ const KINDS: Readonly<Record<SubjectKvGroup['type'], string>> = {
 };
 
 /**
- * Collects the KV cache events that a scheduler tells, and says them in the words of a trace. vLLM tells of a stretch of
- * places in one event even where some of them are not stored, and then nobody knows which. A scheduler tells of each run of places in an
- * event of its own. So one recorded event is compared with as many runs as have its hashes together. vLLM also tells of the part of a
- * block in which a prompt ends, which no lookup finds; a scheduler tells nothing of it.
+ * Collects the KV cache events that a scheduler reports, in the form of a trace. vLLM reports a
+ * stretch of places in one event even where some of them are not stored, and then nobody knows
+ * which. A scheduler reports each run of places in an event of its own. So one recorded event is
+ * compared with as many runs as have its hashes together. vLLM also reports the part of a block in
+ * which a prompt ends, which no lookup finds; a scheduler does not report it.
  */
 export class TraceKvEvents {
   #runs: Stored[] = [];
@@ -140,7 +141,9 @@ function rowOf(runs: readonly Stored[]): StoredRow {
   ];
 }
 
-/** What the hash of each place depends on but tokens: the adapter, and at the first place of a request its salt. */
+/**
+ * The extra keys of each place's hash: the adapter, and at the first place of a request its salt.
+ */
 function extraKeys(run: Stored): (string[] | null)[] {
   return Array.from({ length: numHashes(run) }, (_, i) => {
     const salt = i === 0 && run.parentHash === null ? run.cacheSalt : null;

@@ -136,7 +136,7 @@ function main(given: Arguments): number {
     const result = replay(trace, make, { observe: plansOnly ? 'plans' : 'state', lacks });
     console.log(report(result).join('\n'));
     if (result.unsupported.length === 0) total.traces++;
-    // It is known what the scheduler lacks for the time being.
+    // The scheduler is known to lack these features for the time being.
     else if (result.unsupported.every((feature) => lacks.some((lack) => lack === feature))) total.leftOut++;
     else total.unsupported++;
     total.steps += result.steps;

@@ -1,11 +1,11 @@
-// Plans, outputs and state in the words of a trace.
+// Plans, outputs and state in the form of a trace.
 import { crc32 } from 'node:zlib';
 import { byCodePoints } from './code-points.js';
 import { readRow, type TraceGroups } from './rows.js';
 import type { Subject, SubjectCore, SubjectOutputs, SubjectPlan } from './subject.js';
 import type { OutputRow, Sched, Trace, TraceStep, Update } from './trace.js';
 
-/** What only a trace with KV cache groups has. */
+/** The fields that only a trace with KV cache groups has. */
 type OfGroups = 'cached_by_group' | 'rows';
 type Final = Trace['final'];
 
@@ -15,14 +15,14 @@ export type State = Omit<
   'for' | 'out' | 'kv' | 'conn' | 'drafts' | 'kv_events' | OfGroups
 > &
   Pick<Update, OfGroups>;
-/** What a plan itself shows. */
+/** The fields that a plan itself shows. */
 export type ObservedPlan = Omit<Required<Sched>, 'conn' | 'bitmask' | 'free' | 'usage' | 'zero'> &
   Pick<Sched, 'zero'>;
 
 /** vLLM's names of finish reasons, by blockstep's code. An abort makes no row in a trace, so it has no valid name. */
 const REASONS = [null, 'stop', 'length', 'abort', 'error'] as const;
 
-/** Six decimals, ties to even: what Python's round(x, 6) gives for x in [0, 1]. */
+/** Six decimals, ties to even: the result of Python's round(x, 6) for x in [0, 1]. */
 export function round6(x: number): number {
   // 40 decimals spell a double this large out far enough to tell an exact tie from a near one.
   const [whole, decimals] = x.toFixed(40).split('.');
@@ -97,7 +97,7 @@ function draftRows(plan: SubjectPlan): [string, number[]][] {
   });
 }
 
-/** Who has rows in the grammar bitmask of a plan now; null if nobody. */
+/** The requests that have rows in the grammar bitmask of a plan now; null if there are none. */
 export function observeBitmask(plan: SubjectPlan): string[] | null {
   const ids = plan.bitmaskEntries().map((i) => plan.requests[i].id);
   return ids.length > 0 ? ids : null;
@@ -185,7 +185,7 @@ export function observeFinal(
     ...groups?.observeFinal(subject),
     free_queue: Array.from(subject.core.freeQueue()),
     cached_ids: Array.from(subject.core.published()),
-    // Requests that are still being sent: which of them finished first is nobody's decision.
+    // Requests that are still being sent: no scheduler decides which of them finished first.
     requests_left: [...requests.map(({ id }) => id), ...draining.map(({ id }) => id).sort(byCodePoints)],
   };
 }

@@ -42,7 +42,7 @@ export function mendedBut(name: keyof Deviations): Pick<SchedulerOptions, 'devia
   return { deviations: DEVIATIONS.filter((each) => each === name || !mended.includes(each)) };
 }
 
-/** The rules that a trace was recorded with, where the version alone does not say them. */
+/** The rules that a trace was recorded with, where they do not follow from the version alone. */
 function rulesOf(trace: Trace): Rules {
   if (trace.rules !== undefined) return trace.rules as Rules;
   const like = versionOf(trace);
@@ -97,7 +97,7 @@ export function optionsOf(
     deviations: false,
     deadlines: false,
     now,
-    // What a grammar fails of is an anomaly, which strict mode throws.
+    // The failure of a grammar is an anomaly, which strict mode throws.
     strict: !steps.some(({ events, mid = [] }) => [...events, ...mid].some(isFailure)),
   };
 }

@@ -9,7 +9,7 @@ function json(value: unknown): string {
   return line.length > LINE ? `${line.slice(0, LINE)}... (${line.length} characters)` : line;
 }
 
-/** What a recorded step did, on one line. */
+/** The decisions of a recorded step, on one line. */
 export function summary(step: TraceStep): string {
   const { sched, upd } = step;
   const parts: string[] = [];

@@ -1,4 +1,4 @@
-// Reads rows of block ids, and says the state of KV cache groups in the words of a trace.
+// Reads rows of block ids, and gives the state of KV cache groups in the form of a trace.
 import { crc32 } from 'node:zlib';
 import type { Subject, SubjectCore, SubjectRequest } from './subject.js';
 import type { TraceConfig } from './trace.js';
@@ -34,7 +34,7 @@ export class TraceGroups {
     return kv_groups && new TraceGroups(kv_groups.length, order);
   }
 
-  /** What a trace says of the groups after a step. */
+  /** The fields of the groups that a trace records after a step. */
   observe(subject: Pick<Subject, 'core' | 'inspect'>): { cached_by_group: number[]; rows: number } {
     const cached = this.#cached(subject.core);
     return {

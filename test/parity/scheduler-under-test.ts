@@ -14,5 +14,5 @@ export const makeScheduler = (options: WithRules<SchedulerOptions>): Subject =>
 export const makeDecidedScheduler = (options: WithRules<SchedulerOptions>): Subject =>
   new DecidedScheduler(carryRules(options));
 
-/** What it does not offer yet and the reference does. */
+/** The features that the reference offers and the scheduler does not offer yet. */
 export const LACKS: readonly Feature[] = [];

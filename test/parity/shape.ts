@@ -1,4 +1,4 @@
-/** One thing that is wrong with a document: where, and what. */
+/** A problem of a document: its place, its kind and its description. */
 export interface Problem {
   path: string;
   kind: 'unknown field' | 'malformed';
@@ -116,7 +116,7 @@ export function record<T>(item: Shape<T>): Shape<Record<string, T>> {
   };
 }
 
-/** What object() describes: every required field, and any of the optional ones. */
+/** The type that object() describes: every required field, and any of the optional ones. */
 export type ObjectOf<R extends Fields, O extends Fields> = { [K in keyof R]: TypeOf<R[K]> } & {
   [K in keyof O]?: TypeOf<O[K]>;
 };

@@ -20,8 +20,8 @@ export function vllmStatus({ status, finishReason = null }: Told): string {
 }
 
 /**
- * What the runner asks of a scheduler, and no more: the part of the public API that a trace can drive or observe.
- * The real Scheduler fits it; so does any other implementation that wants to be compared with vLLM.
+ * The interface of a scheduler under test: the part of the public API that a trace can drive or
+ * observe. The real Scheduler fits it, as does any other implementation that is compared with vLLM.
  */
 export interface SubjectRequest {
   readonly id: string;
@@ -30,8 +30,8 @@ export interface SubjectRequest {
   /** Where the core keeps its rows. */
   readonly slot: number;
   /**
-   * vLLM's name of the status; a request that has ended may be `FINISHED` and say by `finishReason`
-   * how. See `vllmStatus`.
+   * vLLM's name of the status; a request that has ended may be `FINISHED`, with its end in
+   * `finishReason`. See `vllmStatus`.
    */
   readonly status: string;
   readonly finishReason?: FinishReason | null;
@@ -41,11 +41,11 @@ export interface SubjectRequest {
   readonly numDraftTokens: number;
   /** The stop token that ended the request, if one did. */
   readonly stopReason: number | null;
-  /** What the connector sends to the client of a request whose blocks it keeps. */
+  /** The parameters that the connector sends to the client of a request whose blocks it keeps. */
   readonly finishedParams: object | null;
 }
 
-/** What a connector is told of a request. */
+/** The fields of a request that a connector sees. */
 export type Told = Pick<SubjectRequest, 'id' | 'handle' | 'status' | 'finishReason'>;
 
 /** The layers that share one block table, for each request a row of blocks (vLLM `KVCacheGroupSpec`). */
@@ -57,17 +57,17 @@ export interface SubjectKvGroup {
   readonly window?: number;
   /** Tokens of a chunk, beyond which no token attends: chunked groups. */
   readonly chunk?: number;
-  /** Which states a Mamba group keeps. */
+  /** The states that a Mamba group keeps. */
   readonly mode?: 'none' | 'all' | 'align';
   /** State blocks that a Mamba group keeps for drafts. */
   readonly numSpeculativeBlocks?: number;
   /** Tokens of the sink, whose blocks nobody else gets. */
   readonly sinkTokens?: number;
-  /** It has layers of the drafter. */
+  /** The group has layers of the drafter. */
   readonly eagle?: boolean;
 }
 
-/** What a plan says of one group. A row counts null places too, whose block is 0. */
+/** The part of a plan for one group. A row counts null places too, whose block is 0. */
 export interface SubjectGroupPlan {
   /** Places of the rows of the requests after schedule(). */
   readonly numBlocks: Int32Array;
@@ -76,7 +76,7 @@ export interface SubjectGroupPlan {
   readonly numCommonPrefixBlocks: number;
 }
 
-/** What an event says of the group that it is about. */
+/** The fields of an event for its group. */
 export interface SubjectEventGroup {
   readonly group: number;
   readonly blockSize: number;
@@ -128,7 +128,7 @@ export interface SubjectPlan {
   numOutputTokens(i: number): number;
 }
 
-/** What update() returns: rows 0 to length - 1. */
+/** The result of update(): rows 0 to length - 1. */
 export interface SubjectOutputs {
   readonly length: number;
   readonly requests: readonly SubjectRequest[];
@@ -175,7 +175,7 @@ export interface SubjectInput {
   grammar?: SubjectGrammar;
 }
 
-/** What a scheduler asks of the grammar that comes with a request. */
+/** The calls of a scheduler to the grammar of a request. */
 export interface SubjectGrammar {
   ready(): boolean;
   acceptTokens(tokens: Int32Array): boolean;
@@ -217,7 +217,10 @@ export interface Subject<Plan extends SubjectPlan = SubjectPlan> {
   abortAll(): string[];
   schedule(): Plan;
   update(plan: Plan, result: FlatTokens, output?: ConnectorOutput): SubjectOutputs;
-  /** What workers reported when there is no plan to update; requests that fail get their rows in the next update. */
+  /**
+   * Takes reports of workers when there is no plan to update; requests that fail get their rows in
+   * the next update.
+   */
   updateTransfers(output: ConnectorOutput): void;
   updateDraftTokens(plan: Plan, drafts: FlatTokens): void;
   /** Before a plan with pendingStructuredOutputTokens is sampled: the drafts behind its placeholders. */

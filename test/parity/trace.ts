@@ -44,9 +44,10 @@ const kvGroup = tagged('type', {
 });
 
 /**
- * The trace format, versions 1 to 3 whole: what a run of vLLM's scheduler was given and what it decided. A version 1
- * file is a version 2 file without the newer fields, so those are optional here. In version 3, which knows KV cache groups, what was
- * a list of block ids is a list of lists, one for each group.
+ * The complete trace format, versions 1 to 3: the inputs and decisions of a run of vLLM's
+ * scheduler. A version 1 file is a version 2 file without the newer fields, so those are optional
+ * here. In version 3, which knows KV cache groups, a list of block ids becomes a list of lists, one
+ * for each group.
  */
 const config = object(
   {
@@ -75,7 +76,7 @@ const config = object(
     pipeline_depth: nullable(literal(1, 2, 3)),
     /** Share of the blocks that an admission leaves free. */
     watermark: number,
-    /** What the connector is for; of meaning with async scheduling alone. */
+    /** The role of the connector; it matters with async scheduling alone. */
     kv_role: literal('kv_both', 'kv_producer', 'kv_consumer'),
     requires_kv_delivery: nullable(boolean),
     /** Tokens that each scheduled request costs on top of its own; null = by the method. */
@@ -120,7 +121,7 @@ const kvParameters = object(
   { ext: integer, async: flag, oneshot: flag, defer: integer, delay_free: flag, delay_abort: flag },
 );
 
-/** What an add and a later chunk of a session have in common. */
+/** The common fields of an add and of a later chunk of a session. */
 const work = {
   id,
   idx: integer,
@@ -239,7 +240,7 @@ const outputRow = choice<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>('an o
   return (long ? fullRow : plainRow) as Shape<TypeOf<typeof plainRow> | TypeOf<typeof fullRow>>;
 });
 
-/** What the connector's workers reported. */
+/** The reports of the connector's workers. */
 const kvReport = object({ recv: ids, send: ids }, { invalid: blocks });
 
 const upd = object(
@@ -322,7 +323,10 @@ export function checkTrace(document: unknown): Problem[] {
   return problems;
 }
 
-/** Parses a trace file, plain or gzipped. Throws if it is no JSON; whether it is a trace, checkTrace() says. */
+/**
+ * Parses a trace file, plain or gzipped. Throws if it is no JSON; checkTrace() decides whether it
+ * is a trace.
+ */
 export function readTrace(path: string): Trace {
   try {
     const bytes = readFileSync(path);

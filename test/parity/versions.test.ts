@@ -14,7 +14,10 @@ import type { MakeSubject, Subject, SubjectOptions } from './subject.js';
 /** Far below what the shortest trace has, far above what a replay that compares nothing would count. */
 const COMPARISONS_PER_STEP = 13;
 
-/** What turns the rule of a trace back into that of May; null: blockstep has it whatever the rules are. */
+/**
+ * The options that turn the rule of a trace back into that of May; null: blockstep has it whatever
+ * the rules are.
+ */
 const BACK: Readonly<Record<string, Partial<WithRules<SchedulerOptions>> | null>> = {
   draftBudget: { draftSlots: 0 },
   dropStale: { preemptedOutputs: 'await' },

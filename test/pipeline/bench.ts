@@ -68,7 +68,7 @@ export async function drive(pipeline: Pipeline, until: () => boolean = () => pip
   }
 }
 
-/** A transport that hands over what a test says, when it says so. */
+/** A transport that delivers the messages that a test chooses, when it chooses. */
 export class ByHand implements Transport {
   readonly isLocal = false;
   readonly sent: { readonly from: string; readonly to: string; readonly message: PipelineMessage }[] = [];
@@ -95,7 +95,7 @@ export class ByHand implements Transport {
     for (const message of messages) this.mailboxes.get(to)?.receive(message);
   }
 
-  /** What was sent since the last call, of one kind. */
+  /** The messages of one kind that were sent since the last call. */
   drain<K extends PipelineMessage['kind']>(kind: K): (PipelineMessage & { kind: K })[] {
     const found = this.sent.filter(({ message }) => message.kind === kind).map(({ message }) => message);
     const rest = this.sent.filter(({ message }) => message.kind !== kind);
@@ -109,7 +109,7 @@ export class ByHand implements Transport {
   }
 }
 
-/** A stage by itself, told and heard by hand. */
+/** A stage by itself: a test sends its messages, and reads the answers. */
 export class StageBench {
   readonly clock = new Clock();
   readonly post = new ByHand();
@@ -136,7 +136,7 @@ export class StageBench {
     this.post.tell('stage/b', ...messages);
   }
 
-  /** The only failure that was told, if there is one; nothing is left of any request. */
+  /** The only failure that was reported, if there is one; nothing is left of any request. */
   failure(): StageFailure | undefined {
     const [failed, ...more] = this.post.drain('failed');
     expect(more).toEqual([]);

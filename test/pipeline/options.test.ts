@@ -8,7 +8,7 @@ import { pipelineOf, stageOf } from './bench.js';
 const transport = new MemoryTransport();
 const remote = { name: 'b', remote: true };
 
-/** Each bad value, and what the refusal says: the value, and what was expected. */
+/** Each bad value, and the message of its refusal: with the value, and the expected one. */
 const PIPELINE: [string, object, RegExp][] = [
   ['stages', { stages: undefined }, /stages must be an array of 1 to 64 stages, got undefined/],
   ['no stages', { stages: [] }, /stages must be an array of 1 to 64 stages/],

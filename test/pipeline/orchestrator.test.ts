@@ -241,7 +241,7 @@ describe('what can never be sent', () => {
         message: `request "x" failed in stage ${stage}: its submit cannot be sent: it is a function`,
       });
       bench.post.drain('submit');
-      // Stages that were told of it before hear of its end.
+      // Stages that got the request before also get its end.
       expect(bench.post.drain('abort').length).toBe(2);
     }
     expect([stream.ended, bench.pipeline.stats().failed]).toEqual([false, 2]);

@@ -273,7 +273,7 @@ describe('the health of a pipeline', () => {
     expect(pipeline.health()).toMatchObject({ healthy: true });
     clock.ms += 11;
     const hung = { healthy: false, reasons: [expect.stringMatching(/^stage a: .*executor/)] };
-    // It is seen before the next step breaks the engine.
+    // The hung executor is reported before the next step breaks the engine.
     expect(pipeline.health()).toEqual({ ...hung, state: 'open' });
     await rejection(pipeline.step());
     expect(pipeline.health()).toEqual({ ...hung, state: 'broken' });

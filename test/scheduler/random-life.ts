@@ -26,7 +26,7 @@ function drawOptions(random: Random, depth: 1 | 2 | 3): Partial<SchedulerOptions
   };
 }
 
-/** What sessions, grammars and adapters add to it. */
+/** The further options for sessions, grammars and adapters. */
 function drawLimits(random: Random): Partial<SchedulerOptions> {
   return {
     maxLoras: random.chance(50) ? 1 + random.below(2) : 0,

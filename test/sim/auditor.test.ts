@@ -104,7 +104,7 @@ function plan(step: number, entries: EntryFacts[], more: Partial<PlanFacts> = {}
 
 const RIGHT = [{ tokens: [TOKEN], failed: false, wrongAt: -1 }];
 
-/** An auditor to whom one running request was told; all that it is shown next is up to the test. */
+/** An auditor that knows one running request; the test decides all further facts. */
 function running(): Auditor {
   const auditor = new Auditor(RULES, () => TOKEN);
   auditor.began(0, false);
@@ -116,7 +116,7 @@ function running(): Auditor {
   return auditor;
 }
 
-/** An auditor to whom a request was told that was aborted while its blocks are sent, under a scheduler that cancels. */
+/** An auditor of a scheduler that cancels: its request was aborted while its blocks are sent. */
 function aborted(): Auditor {
   const auditor = new Auditor({ ...RULES, cancels: true }, () => TOKEN);
   auditor.clients.added(ask('a'), 100);

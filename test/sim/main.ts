@@ -145,7 +145,7 @@ async function runPlant(name: string): Promise<number> {
   return code;
 }
 
-/** Which plants are found, and after how many seeds. */
+/** Runs all plants, and prints which are found, and after how many seeds. */
 async function runAllPlants(): Promise<number> {
   let missed = 0;
   const plants = ALL_PLANTS.filter((plant) => loop === 'both' || loopOf(plant) === loop);
@@ -161,7 +161,7 @@ async function runAllPlants(): Promise<number> {
   return missed === 0 ? 0 : 1;
 }
 
-/** Says after how many seeds a plant was found. @returns whether it was */
+/** Prints after how many seeds a plant was found. @returns whether it was */
 function isFound({ name, why }: Plant, output: string): boolean {
   const lines = output.trimEnd().split('\n');
   const found = /^found after (\d+) seeds$/.exec(lines.at(-1) ?? '');
@@ -191,7 +191,7 @@ async function runNativePlants(): Promise<number> {
   return missed === 0 ? 0 : 1;
 }
 
-/** What the simulation of the scheduler writes with this addon. */
+/** The output of the simulation of the scheduler with this addon. */
 function runSelf(addon: string): Promise<string> {
   const args = [...passedOn, '--loop', 'scheduler'];
   const env = { ...process.env, BLOCKSTEP_ADDON: addon };

@@ -45,7 +45,7 @@ export function findPlant(name: string): Plant {
 /**
  * Runs the simulator, compiled from the sources with one bug planted into them.
  * @param args of the simulator, without the plant
- * @returns its exit code, and what it wrote
+ * @returns its exit code and its output
  */
 export async function runPlanted(
   plant: Plant,

@@ -8,7 +8,7 @@ import { SCHEDULER_LOOP } from './scheduler/run.js';
 const SEEDS = { scheduler: share(4, 40, 500), engine: share(1, 40, 500) };
 const STEPS = 1000;
 
-/** One life, with or without a steady decode: its last words, and everything that was counted. */
+/** One life, with or without a steady decode: its journal, and everything that was counted. */
 async function live(loop: 'scheduler' | 'engine', seed: number, steadyDecode: boolean) {
   const life = loop === 'scheduler' ? schedulerLife(seed, steadyDecode) : engineLife(seed, steadyDecode);
   try {

@@ -1,7 +1,10 @@
 // Bugs to be planted in waits and their deadlines.
 import type { Plant } from './shared/plant.js';
 
-/** Waits and their deadlines: what begins, limits or ends each, taken out. The simulation of the scheduler must miss it. */
+/**
+ * Waits and their deadlines: the code that begins, limits or ends each, taken out. The simulation
+ * of the scheduler must miss it.
+ */
 export const WAIT_PLANTS: readonly Plant[] = [
   {
     name: 'wait-again-deadline',

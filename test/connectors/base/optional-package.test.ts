@@ -1,4 +1,4 @@
-// A missing package is an error that says what to install.
+// A missing package is an error that names the package to install.
 import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/base/errors.js';
 import { optionalPackage } from '../../../src/base/packages/optional-package.js';
@@ -16,7 +16,7 @@ describe('a package that only some need', () => {
     expect(message).toContain(`the store needs the package no-such-package`);
     expect(message).toContain(`npm install no-such-package@'^3.1.0'`);
     expect(cause).toBeInstanceOf(Error);
-    // One version wants no quotes, which a shell of Windows would take for a part of it.
+    // A single version needs no quotes: a shell of Windows would take them for a part of it.
     const exact = await optionalPackage('no-such-package', '3.22.1', 'a model').catch((thrown) => thrown);
     expect((exact as BlockstepError).message).toMatch(/: npm install no-such-package@3\.22\.1$/);
   });

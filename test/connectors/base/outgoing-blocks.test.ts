@@ -140,7 +140,7 @@ describe('blocks that are to be stored', () => {
     expect([pins.counts.size, out.numPinned]).toEqual([0, 0]);
     expect(out.report(1, 1, Verdict.ok)).toBeNull();
     expect(anomalies.toObject()).toMatchObject({ 'duplicate-completion': 2 });
-    // What is over is on its way no more: another request has it stored.
+    // When its job has ended, a block may be stored again for another request.
     const b = request(1, [1n], 4);
     out.track(b.request);
     out.observe(planOf(b));

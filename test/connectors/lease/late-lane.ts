@@ -14,11 +14,13 @@ interface Job {
   readonly sources: Int32Array;
   readonly targets: Int32Array;
   readonly notBefore: number;
-  /** It was told to stop, and has not yet. */
+  /** The job was cancelled, and has not ended yet. */
   isCancelled: boolean;
 }
 
-/** Lanes that copy only when a test says so: each job at once and whole, by a lane of the host. */
+/**
+ * Lanes that copy only when a test orders it: each job at once and whole, by a lane of the host.
+ */
 export class LateLanes {
   readonly #lanes = new Set<LateLane>();
 

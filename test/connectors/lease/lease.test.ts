@@ -312,7 +312,7 @@ describe('a load', () => {
       const params = await world.prefill(prompt);
       const other = d.engine.submit({ prompt: wordy(9, 2), maxTokens: 30 });
       const stream = d.engine.submit({ prompt, maxTokens: 5, transferParams: params });
-      // One step is always in flight, and so it is when the load begins: from then on no step is answered.
+      // A step is always in flight, also when the load begins: from then on no step is answered.
       for (let i = 0; i < 100 && d.connector.stats().loads === 0; i++) {
         world.time++;
         d.engine.step();

@@ -50,7 +50,7 @@ export class Life {
   #prompts = 0;
   /** Clients who leave at the end of this round. */
   readonly #leaving: (() => void)[] = [];
-  /** What happened and when: the same for each run of a seed. */
+  /** The events with their times: the same for each run of a seed. */
   readonly diary: string[] = [];
 
   constructor(seed: number) {

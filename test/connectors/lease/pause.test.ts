@@ -119,7 +119,7 @@ describe('a lease that was found alive longer ago than it lasts', () => {
     world.muted = false;
     await world.ended(first);
     expect((await world.ended(stream)).finishReason).toBe('length');
-    // It was over, and so nothing was begun.
+    // The lease had expired, and so no load was begun.
     expect(d.worker.stats().reads).toMatchObject({ ok: 0, refused: 0, failed: 0 });
     expect(d.connector.stats()).toMatchObject({ loads: 0, lost: 1 });
     await world.rest();

@@ -27,7 +27,10 @@ function pair(forP: NodeOptions = {}, forD: NodeOptions = {}): void {
   [p, d] = world.pair(forP, forD);
 }
 
-/** One request by way of both engines, whose text is right. @returns whether its KV was handed over */
+/**
+ * A request through both engines, whose text must be correct.
+ * @returns whether its KV was handed over
+ */
 async function trip(
   change: (params: Record<string, unknown>) => unknown = (params) => params,
 ): Promise<boolean> {

@@ -25,14 +25,17 @@ export const SIZES = {
 /** Transfer params of a request whose KV is to be handed over. */
 export const FAR = { doRemoteDecode: true };
 
-/** What differs between engines of a world. */
+/** The options in which engines of a world differ. */
 export interface NodeOptions {
   engine?: Partial<EngineOptions>;
   connector?: Partial<LeaseConnectorOptions>;
   worker?: Partial<LeaseWorkerOptions>;
 }
 
-/** An engine with a lease connector, whose steps, copies and messages come when the test says so. */
+/**
+ * An engine with a lease connector, whose steps, copies and messages come when the test orders
+ * them.
+ */
 export class Node {
   readonly name: string;
   readonly options: NodeOptions;
@@ -74,7 +77,7 @@ export class Node {
     });
   }
 
-  /** The process dies and is started again: no peer is told. */
+  /** The process dies and is started again: no peer gets a message. */
   restart(): void {
     this.world.muted = true;
     this.engine.dispose();
@@ -114,7 +117,7 @@ export interface Said extends Parcel {
   readonly message: Readonly<Record<string, unknown>>;
 }
 
-/** What a parcel says: `open`, `confirm`, `closed` and so on. */
+/** The kind of a parcel's message: `open`, `confirm`, `closed` and so on. */
 export function kindOf({ frames }: Parcel): string {
   const { message } = JSON.parse(Buffer.from(frames[0]).toString()) as Pick<Said, 'message'>;
   return String(message['kind']);
@@ -137,7 +140,7 @@ export class World {
     },
   });
 
-  /** Sends a message of the same two lives as another one that was said. */
+  /** Sends a message of the same two lives as an earlier message. */
   forge({ frames, from, to }: Said, message: Readonly<Record<string, unknown>>): void {
     const envelope = { ...JSON.parse(Buffer.from(frames[0]).toString()), message };
     this.parcels.push({ from, to, frames: [Buffer.from(JSON.stringify(envelope))] });

@@ -11,7 +11,7 @@ export interface Options {
   protection?: 'own' | 'pin' | 'fence';
 }
 
-/** A child that does what a script says, without declaring reporters unless it is told to. */
+/** A child that follows a script, and declares reporters only if its options have them. */
 export class Child extends ScriptedConnector {
   readonly seen: { method: string; params: unknown; tokens?: number }[] = [];
   wakes = false;

@@ -15,7 +15,8 @@ export function combine(parts: Readonly<Record<string, MakeConnector>>): MakeCon
     const all = (call: (each: ConnectorUnderTest) => void): void => {
       for (const each of made) call(each);
     };
-    // What one of them cannot take, all together cannot: a lease connector that does both can wait for itself.
+    // The combination cannot take a request that one of its connectors cannot take. For instance, a
+    // lease connector for new requests and for hand-overs can wait for itself.
     const takes = made.find((each) => each.takes !== undefined)?.takes;
     const canFence = made.every(({ fence }) => fence !== undefined);
     const canKill = made.every(({ kill }) => kill !== undefined);

@@ -18,7 +18,8 @@ describe.each([1, 2, 3] as const)('a load has one owner (depth %i)', (pipelineDe
     const stream = bench.submit({ id: 'r', transferParams: PARAMS });
     bench.steps();
     expect(bench.status(stream)).toBe('WAITING_FOR_REMOTE_KVS');
-    // What NIXL took for an order to notify its peer: 0 tokens, and params. Both times that it is told of the blocks.
+    // NIXL took a call with 0 tokens and with params for an order to notify its peer. Each child
+    // gets this call twice, so the params must be absent both times.
     bench.workers[0][0].next.push({ finishedReceiving: [{ handle: stream.handle }] });
     bench.steps();
     expect(bench.status(stream)).toBe('WAITING_FOR_REMOTE_KVS');

@@ -6,7 +6,7 @@ import { makeOffload, makeOffloadOfLanes } from './made.js';
 
 // `npm run test:long -- connectors` has more seeds.
 describe('the offload conforms to the contract of connectors', () => {
-  // One seed alone is one with which every case loads something.
+  // With the single seed of a quick run, every case loads something.
   const cases = connectorCases({ make: makeOffload, seeds: share([4], [1, 2, 4]) });
   for (const { name, run } of cases) it(name, run);
 

@@ -61,7 +61,7 @@ async function ask(on: OffloadBench): Promise<void> {
 /** The prompt of an engine that was here before. @returns blocks that it left on disk */
 async function earlier(path: string, kvGroups: readonly KvGroupOptions[], more: With = {}): Promise<number> {
   const first = bench(path, kvGroups, more);
-  // What is asked for again is written.
+  // Blocks are written to disk when a request asks for them a second time.
   for (let i = 0; i < 2; i++) await ask(first);
   const written = first.connector.stats().disk?.writtenBlocks ?? 0;
   await first.close();

@@ -9,7 +9,10 @@ import { temporaryFolder } from '../../support/temp-file.js';
 import { disk, PROMPTS, serveOver } from './disk-prompts.js';
 import type { OffloadBench } from './support.js';
 
-/** Engines over a disk tier that are killed in the middle of their work. What they leave there is whole, or is not there. */
+/**
+ * Engines over a disk tier that are killed in the middle of their work. Each block that they leave
+ * there is complete, or absent.
+ */
 
 const WRITER = scriptArguments(import.meta.url, 'disk-writer');
 const KILLS = share(1, 2, 4);

@@ -3,7 +3,7 @@ import type { KvGroupOptions } from '../../../src/index.js';
 import { unpagedText, wordy } from '../../support/unpaged-text.js';
 import { OffloadBench, SEED } from './support.js';
 
-/** What several processes ask for, one after the other, over one folder. */
+/** The prompts that several processes serve, one after the other, over one folder. */
 
 const GROUPS: readonly KvGroupOptions[] = [
   { type: 'full', blockSize: 16 },

@@ -1,6 +1,6 @@
 /**
- * A process that serves requests over a disk tier, over and over, until it is killed: `disk-writer.ts FOLDER MODEL`. It says a dot for each request
- * that it has served.
+ * A process that serves requests over a disk tier, over and over, until it is killed:
+ * `disk-writer.ts FOLDER MODEL`. It prints a dot for each request that it has served.
  */
 
 import { disk, PROMPTS, serveOver } from './disk-prompts.js';

@@ -14,7 +14,7 @@ const ROUNDS = 14;
 /** Full blocks of the prompt and its text, the last token left out: its KV is never computed. */
 const FULL_BLOCKS = Math.floor((PROMPT.length + TOKENS - 1) / 4);
 
-/** Counts the ends that the connector is told. */
+/** Counts the ends that are reported to the connector. */
 function counting(ends: number[], times = 1): NonNullable<BenchOptions['wrap']> {
   return (connector) => {
     const wrapped: SchedulerConnector = Object.create(connector) as OffloadConnector;
@@ -55,7 +55,7 @@ async function run(bench: OffloadBench, copyAt: number, abortAt: number) {
 
 const BREAKS: readonly [string, (ends: number[]) => Partial<BenchOptions>][] = [
   ['as it should be', (ends) => ({ wrap: counting(ends) })],
-  // F5, F6: the end is told twice in one step.
+  // F5, F6: the end is reported twice in one step.
   ['with each end told twice', (ends) => ({ wrap: counting(ends, 2), offload: { strict: false } })],
   // F7, F8: a rank reports what nobody waits for any more.
   [
@@ -97,7 +97,7 @@ describe.each(BREAKS)('the founding crash, %s', (_, broken) => {
             const { host } = bench.connector.stats();
             if (finishReason === 'length') expect(host.blocks).toBe(FULL_BLOCKS);
             else if (copyAt === abortAt) inSameRound++;
-            // What was stored is whole, and right.
+            // Every stored block is complete and correct.
             bench.engine.resetPrefixCache();
             const again = await bench.serve({ prompt: PROMPT, maxTokens: TOKENS });
             expect([...again.tokens]).toEqual(TEXT);

@@ -65,7 +65,8 @@ describe('a prompt that another one repeats', () => {
   });
 
   it('is stored without what lies left of its windows', () => {
-    // 48 tokens: 3 blocks of 16; of 4 tokens the last 3 of each 16; of 8 tokens the last one of each 16. One step: only the last windows.
+    // The 48 tokens are 3 blocks of 16 tokens. A single step stores only the last windows: 3 blocks
+    // of 4 tokens, and 1 block of 8 tokens.
     const { stores, loads } = run(SIZES, 49, 64);
     expect([stores.blocks, loads.blocks]).toEqual([3 + 3 + 1, 3 + 3 + 1]);
   });
@@ -90,7 +91,7 @@ describe('blocks that are not stored', () => {
     scheduler.add({ id: 'a', prompt: prompt(49), maxTokens: 1 });
     while (scheduler.hasWork()) step(scheduler);
     const { stores } = connector.stats().host;
-    // One step has computed it: 3 blocks of 16 tokens, and the last windows.
+    // A single step has computed the prompt: 3 blocks of 16 tokens, and the last windows.
     expect(stores.blocks + stores.skippedBlocks).toBe(3 + 3 + 1);
     scheduler.dispose();
   });

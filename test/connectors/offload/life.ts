@@ -43,7 +43,7 @@ export interface Lived {
   bench: OffloadBench;
   /** Tokens and finish reason of each request, in order. */
   ends: { tokens: number[]; finishReason: string | null }[];
-  /** What an engine with an unlimited pool and no connector generates. */
+  /** The tokens that an engine with an unlimited pool and no connector generates. */
   expected: number[][];
 }
 

@@ -67,7 +67,7 @@ describe.each([1, 2, 3] as const)('loads of an offload at depth %i', (pipelineDe
     const [first, second] = loading(bench);
     expect(first.next()).toBe(true);
     await rounds(bench, 3);
-    // One rank is not enough.
+    // The copy on one rank is not enough.
     expect([bench.engine.numRunning, bench.connector.stats().host.loads.inFlight]).toEqual([0, 1]);
     expect(second.next()).toBe(true);
     await bench.finish();

@@ -28,7 +28,7 @@ export const SIZES = {
   maxModelLen: 64,
 };
 
-/** What a bench differs in from the plain one. */
+/** The options in which a bench differs from the plain one. */
 export interface BenchOptions {
   engine?: Partial<EngineOptions>;
   numRanks?: number;
@@ -36,11 +36,11 @@ export interface BenchOptions {
   /** Stands between the engine and the scheduler side, or a worker. */
   wrap?: (connector: OffloadConnector) => SchedulerConnector;
   wrapWorker?: (worker: OffloadWorker, rank: number) => WorkerConnector;
-  /** Lanes copy by themselves. Default: only when the test says so. */
+  /** Lanes copy by themselves. Default: only when the test orders it. */
   realLanes?: boolean;
 }
 
-/** An engine with an offload, over reference executors that compute when they are told to. */
+/** An engine with an offload, over reference executors that compute when the test orders it. */
 export class OffloadBench {
   readonly executor: Ranks;
   readonly connector: OffloadConnector;
@@ -130,7 +130,7 @@ export class OffloadBench {
     return stream.result();
   }
 
-  /** Whatever should be over and is not; empty when all is well. */
+  /** Work that should be over and is not; empty when all is well. */
   leftovers(): string[] {
     const { engine, connector } = this;
     engine.verify();

@@ -16,7 +16,7 @@ export interface Traffic {
   failures: number;
 }
 
-/** What came of it. */
+/** The result of the traffic. */
 export interface Outcome {
   requests: number;
   aborted: number;
@@ -26,7 +26,7 @@ export interface Outcome {
   hitTokens: number;
   stored: number;
   evicted: number;
-  /** What was found wrong: faults of the KV memory, wrong texts, and whatever should be over and is not. */
+  /** Faults of the KV memory, wrong texts, and work that should be over and is not. */
   wrong: string[];
 }
 
@@ -102,7 +102,7 @@ export class Sustained {
     return this.#outcome();
   }
 
-  /** What is due now happens, and the engine makes rounds until it waits. */
+  /** Carries out the work that is due now. Then the engine makes rounds until it waits. */
   async #work(): Promise<void> {
     const bench = this.#bench;
     const { time, engine, executor } = bench;

@@ -54,7 +54,8 @@ describe.each(thinned([1, 2, 3] as const, 1, 1))('an offload at depth %i', (pipe
       const life = { ...PLAIN, seed: 5, numRequests, numPrompts, engine: { pipelineDepth } };
       const { host, lookups } = await check(life);
       expect(lookups).toBeGreaterThanOrEqual(numRequests);
-      // What does not fit into the pool is found in the tier, and each content is stored once.
+      // Blocks that do not fit into the pool are found in the tier, and each content is stored
+      // once.
       if (share >= 1) expect(host.hitTokens).toBeGreaterThan(100);
       expect(host.stores.blocks).toBe(host.blocks);
       expect(host.evictions).toBe(0);

@@ -68,7 +68,7 @@ it('buffers that were given back are used again, and a reply that only looks lik
     const name = /blockstep bulk \d+/.exec(passed.splice(0).join('')) as RegExpExecArray;
     const value = reader.open(Buffer.from(name[0]));
     expect(value.equals(Buffer.alloc(20_000, i))).toBe(true);
-    // It is told once.
+    // The reader replaces a stand-in by its value only once.
     expect(reader.open(Buffer.from(name[0])).toString()).toBe(name[0]);
     values.add(value.buffer);
     reader.give(value);

@@ -82,7 +82,7 @@ describe('threads of one file', () => {
     expect(staging.block(1)).toEqual(staging.block(0));
     const three = open();
     expect(await there(three, ['a'])).toEqual([Outcome.done]);
-    // Whoever comes while the last ones end gets a thread of its own.
+    // A user that comes while the last users end gets a thread of its own.
     const ends = [two.close(), three.close()];
     const four = open();
     expect(await there(four, ['a'])).toEqual([Outcome.done]);

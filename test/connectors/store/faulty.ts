@@ -4,7 +4,10 @@ import type { ConnectorUnderTest, ConnectorWorld } from '../../../src/testing/in
 import { fenceAll } from '../../testing/fence-all.js';
 import { FaultyServer } from './support/faulty-server.js';
 
-/** A connector that says to have work for as long as something is on its way to the store, once there are no faults. */
+/**
+ * A connector that reports work for as long as something is on its way to the store, once there are
+ * no faults.
+ */
 class WatchedConnector extends StoreConnector {
   isOnItsWay = (): boolean => false;
 
@@ -48,7 +51,7 @@ export function makeFaulty(world: ConnectorWorld): ConnectorUnderTest {
       isCalm = true;
       server.calm();
     },
-    // What a dead engine has asked for arrives in memory that nobody reads.
+    // Values that a dead engine has asked for arrive in memory that nobody reads.
     kill: () => undefined,
     leftovers: () => {
       const { openLookups } = connector.stats();

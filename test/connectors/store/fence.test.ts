@@ -103,7 +103,7 @@ it('the read of a request that has ended ends at once in a lane that stands stil
     expect(worker.getFinished([])).toBeNull();
     return lanes[0].numReady === 2;
   }, 'the copies of what was read');
-  // One has ended, and the other one goes on.
+  // One load has ended, and the other one goes on.
   const { finishedReceiving, metadata } = worker.getFinished([7, 99]) ?? {};
   expect(finishedReceiving).toEqual([{ handle: 7, step: 1 }]);
   expect(metadata?.loaded).toEqual([{ job: 2, numGood: 0 }]);
@@ -163,7 +163,7 @@ it('what waits for a place when a fence comes is read no more, and every copy en
   worker.getFinished([]);
   expect(lanes.map(({ numReady }) => numReady)).toEqual([0, 0]);
   expect(worker.stats().stagingBlocksInUse).toBe(0);
-  // It goes on with later jobs.
+  // The worker goes on with later jobs.
   worker.startLoads(orders(3, [0]), settled);
   await until(() => lanes.some((lane) => lane.next()), 'a copy after it');
   expect(worker.getFinished([])?.metadata?.copied).toEqual([{ job: 3, verdict: Verdict.ok }]);

@@ -105,7 +105,7 @@ it('what the store has lost is stored when it is computed again, and all of it',
   await ask();
   await kept.remove([...stored]);
   expect(await ask()).toBe(0);
-  // What the answer consists of, nobody has asked for.
+  // No lookup has asked for the blocks of the answer.
   expect(await numThere(kept, stored)).toBeGreaterThanOrEqual(2 * 6);
   expect(await ask()).toBe(6 * BLOCK);
 });

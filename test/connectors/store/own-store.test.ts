@@ -56,7 +56,7 @@ describe('a store of one’s own', () => {
     expect(staging.block(8)).toEqual(staging.block(3));
     expect(staging.block(9).every((byte) => byte === 0)).toBe(true);
     expect(staging.block(10)).toEqual(staging.block(0));
-    // The values are the store's own: what is written to the places later changes none.
+    // The values are the store's own: a later write to the places changes none.
     staging.block(0).fill(99);
     expect(await done(thread, 'get', ['a'], [11])).toEqual([DONE]);
     expect(staging.block(11).every((byte) => byte === 1)).toBe(true);
@@ -313,7 +313,7 @@ describe('a store of one’s own that hangs', () => {
     clock.now += 6000;
     thread.drain();
     expect(thread.stats().pending).toBe(0);
-    // Those who write do not wait for those who read.
+    // Calls that write do not wait for calls that read.
     clock.now += 6000;
     expect(await done(thread, 'put', ['e'], [4])).toEqual([DONE]);
     expect(asked).toEqual(['a', 'b']);

@@ -30,7 +30,10 @@ async function untilStored(served: Served): Promise<void> {
   }
 }
 
-/** What a server does to an engine in the middle of its life. Each costs hits alone: `live` checks every request. */
+/**
+ * The faults of a server in the middle of an engine's life. Each costs hits alone: `live` checks
+ * every request.
+ */
 const MISFORTUNES: Record<
   string,
   (server: RedisServer, round: number, served: Served) => void | Promise<void>
@@ -65,7 +68,7 @@ describe.skipIf(whyNoRedis !== null)('a server that', () => {
   it.each(Object.entries(MISFORTUNES))('%s costs no request', async (name, happen) => {
     const server = await RedisServer.start();
     const served = serve({ store: storeOf(server), pipelineDepth: 2, ...SOON });
-    // What happens next happens to a store that works.
+    // The fault meets a store that works.
     await untilStored(served);
     const onRound = (round: number) => happen(server, round, served);
     await live(served, { seed: 4, requests: 40, prompts: 8, aborts: 10, onRound });
@@ -75,7 +78,7 @@ describe.skipIf(whyNoRedis !== null)('a server that', () => {
     if (name.startsWith('is full')) {
       expect(ofWorker.full).toBeGreaterThan(0);
       expect(ofWorker.takesValues).toBe(false);
-      // It is read all the same.
+      // A full store is read all the same.
       expect(ofWorker.state).toBe('up');
     } else if (!['is flushed', 'is slow'].includes(name)) {
       await until(() => served.engine.step() !== null && failuresOf(served) > 0, 'a failure');

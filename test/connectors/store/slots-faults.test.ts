@@ -48,7 +48,7 @@ function writer(path: string, maxBytes: number, letter: string, env: NodeJS.Proc
   return heard;
 }
 
-/** Damage, and whether the file is one of ours still. */
+/** Each kind of damage, and whether the file still counts as a file of slots. */
 const DAMAGES: Readonly<Record<string, (path: string) => void>> = {
   'is overwritten in its first half': (path) => overwrite(path, 0, 8000),
   'is overwritten where its size of slots stands': (path) => overwrite(path, 8192, 100),
@@ -72,7 +72,7 @@ const DAMAGES: Readonly<Record<string, (path: string) => void>> = {
     writeFileSync(path, bytes);
   },
   'has the values of others': (path) => {
-    // Two slots change places, and no directory says so.
+    // Two slots change places, and no directory records it.
     const bytes = readFileSync(path);
     const [slot, first] = [3 * 4096, DIRECTORY_AT + 65_536];
     const copy = Buffer.from(bytes.subarray(first, first + slot));
@@ -183,7 +183,7 @@ describe('a file of slots', () => {
     expect([slots.file.isNew, slots.file.seed]).toEqual([true, seed]);
     expect(await whole(slots.store, NAMES)).toBe(0);
     slots.close();
-    // An identity that is no JSON of ours is none.
+    // An identity in JSON of another kind does not count.
     const fd = openSync(path, 'r+');
     writeIdentity(fd, 7 as never);
     closeSync(fd);
@@ -299,7 +299,7 @@ describe.skipIf(!mayMount)('a disk', () => {
     const slots = openSlots(join(folder, 'kv.slots'), 2 ** 24);
     onTestFinished(() => slots.close());
     expect(await put(slots.store, NAMES)).toContain(Outcome.full);
-    // What has a slot can be replaced.
+    // Values that have a slot can be replaced.
     const later = await put(slots.store, namesOf('b', 60));
     expect(later.filter((outcome) => outcome === Outcome.done).length).toBeGreaterThan(0);
     execFileSync('mount', ['-o', 'remount,size=64m', folder]);

@@ -120,7 +120,7 @@ describe('a file of slots', () => {
     const slots = openSlots(newPath());
     const value = seal('a', Buffer.alloc(SIZE, 'a'));
     await slots.store.put(['b'], [value]);
-    // The store gives what it was given; the seal says whose it is.
+    // The store returns the stored bytes; the seal shows whose value they are.
     expect(await whole(slots.store, ['a'])).toBe(0);
     slots.close();
   });

@@ -12,7 +12,7 @@ import { pause } from '../../support/waiting.js';
 import { done, there } from './support/drive.js';
 import { end, live, serve } from './support/life.js';
 
-/** Those that this process has started. */
+/** The worker threads that this process has started. */
 const threads: Worker[] = [];
 process.on('worker', (thread) => threads.push(thread));
 

@@ -15,8 +15,8 @@ interface Waiting {
 }
 
 /**
- * A lane that copies when the test says so, and not by itself. The bytes are copied by a host lane, so that arenas count
- * arrivals as ever.
+ * A lane that copies when the test orders it, and not by itself. The bytes are copied by a host
+ * lane, so that arenas count arrivals as ever.
  */
 export class SteppedLane implements Lane {
   readonly queue: CompletionQueue;
@@ -31,7 +31,7 @@ export class SteppedLane implements Lane {
   }
 
   submit(sources: Int32Array, targets: Int32Array, notBefore = -1): number {
-    // What a host lane refuses is refused now, with nothing changed.
+    // A job that a host lane refuses is refused here too, with nothing changed.
     this.#inner.cancel(this.#inner.submit(sources, targets, 2 ** 30));
     this.#ends.drain(() => {});
     const job = this.queue.begin();

@@ -13,12 +13,15 @@ interface Conversation {
   ended: boolean;
 }
 
-/** Thinks up what the clients of sessions do: chunks that come early or late, ends, and prompts that quote what was said. */
+/**
+ * Draws the actions of the clients of sessions: chunks that come early or late, ends, and prompts
+ * that quote earlier texts.
+ */
 export class Conversations {
   readonly #recipe: Recipe;
   readonly #random: Random;
   readonly #open = new Map<string, Conversation>();
-  /** What sessions had said when they waited for input, the token that is dropped then included. */
+  /** The texts of sessions when they waited for input, with the token that is dropped then. */
   readonly #said = new Map<string, number[]>();
 
   constructor(recipe: Recipe, random: Random) {
@@ -51,7 +54,7 @@ export class Conversations {
     ];
   }
 
-  /** What clients do to the live sessions in one step. */
+  /** The events of clients for the live sessions in one step. */
   events(step: number, subject: ReferenceScheduler, longest: number): TraceEvent[] {
     const events: TraceEvent[] = [];
     for (const conversation of this.#open.values()) {

@@ -96,7 +96,10 @@ function isAligned(group: TraceKvGroup): boolean {
   return group.type === 'mamba' && group.mode === 'align';
 }
 
-/** What vLLM demands where chunks end with blocks; and of drafts whose number changes it dies. */
+/**
+ * Sets the options that vLLM demands where chunks end with blocks. A varying number of drafts makes
+ * vLLM die.
+ */
 function alignChunks(config: Config, random: Random): void {
   const { block_size, max_num_batched_tokens, spec_method } = config;
   config.enable_chunked_prefill = true;
@@ -133,7 +136,7 @@ function mayHaveConnector(config: Config, loadsStates: boolean): boolean {
 
 function drawGroups(config: Config, random: Random): TraceKvGroup[] {
   const types = [...random.pick(MIXTURES)];
-  // Which type comes first in a model is its own affair.
+  // A model may have its types in any order.
   types.sort(() => random.next() - 0.5);
   const mode = config.enable_prefix_caching ? random.pick(['all', 'align', 'align']) : 'none';
   const groups = types.map((type) => drawGroup(type, mode, config, random));

@@ -155,7 +155,8 @@ describe('hits inside blocks, with which vLLM of August is unsound', () => {
     const plans = counts.map((of) => tokensOf(scheduler, of));
     const ends = plans.map(({ numComputedTokens: [before], totalTokens }) => before + totalTokens);
     expect(ends).toEqual(faults.partialHits ? [16, 20, 22] : [16, 22]);
-    // The state behind the 20 tokens is kept in a block of its own, before the one that it stands in is written again.
+    // The state behind the 20 tokens is kept in a block of its own, before its present block is
+    // written again.
     const state = plans[1]?.requests[0].rows[1].blocks[2];
     expect(plans.flatMap(({ copies }) => copies.map(({ from }) => from))).toEqual(
       faults.partialHits ? [state] : [],

@@ -4,7 +4,7 @@ import type { ReferenceGroup } from './kv/group.js';
 import { NULL_BLOCK } from './kv/pool.js';
 import type { ReferenceRequest } from './request.js';
 
-/** What an invalid block does to the requests that have it. */
+/** The effect of invalid blocks on the requests that have them. */
 export interface Damage {
   readonly affected: ReferenceRequest[];
   /** Of each affected request the first block that it must compute again, and all behind it. */

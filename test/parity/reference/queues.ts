@@ -30,7 +30,7 @@ export class ReferenceQueues {
     this.sort();
   }
 
-  /** The queue whose head is next: what was skipped first, or the better head. */
+  /** The queue whose head is next: the queue of skipped requests first, or the better head. */
   next(): ReferenceRequest[] | undefined {
     const { waiting, skipped } = this;
     if (waiting.length === 0 || skipped.length === 0)
@@ -38,7 +38,7 @@ export class ReferenceQueues {
     return this.policy === 'fcfs' || byPriority(skipped[0], waiting[0]) < 0 ? skipped : waiting;
   }
 
-  /** Who is preempted next: the latest admitted, or the first of the least important. */
+  /** The request to preempt next: the latest admitted, or the first of the least important. */
   victim(): ReferenceRequest {
     if (this.policy === 'fcfs') return this.running[this.running.length - 1];
     return this.running.reduce((worst, request) => {

@@ -1,7 +1,7 @@
 import type { TraceConfig } from '../trace.js';
 import type { Random } from './random.js';
 
-/** What a connector does in a generated trace. */
+/** The behaviour of a connector in a generated trace. */
 export interface ConnectorRecipe {
   /** How often a request has parameters for it, is loaded after the step, is deferred, and keeps its blocks. */
   rate: number;

@@ -276,7 +276,7 @@ class Recorder {
   #apply(event: TraceEvent): TraceEvent {
     if (event.t === 'add') this.#ids.push(event.id);
     const outcome = this.#player.play(event);
-    // What was in flight for these is dropped, so the model samples it again.
+    // The tokens in flight of these requests are dropped, so the model samples them again.
     for (const id of outcome.preempted ?? []) {
       const request = this.#subject.get(id);
       if (request) this.#sampled.set(`${id} ${request.chunk}`, request.numOutputTokens);

@@ -13,11 +13,11 @@ export class ReferenceRequest implements SubjectRequest {
   /** Its blocks in each group. */
   readonly rows: readonly Row[];
   isPrefillChunk = false;
-  /** It has ended, and its blocks are no longer sent: vLLM does not know it any more. */
+  /** The request has ended, and its blocks are no longer sent: vLLM has forgotten it. */
   isForgotten = false;
   /**
-   * More drafts were taken from it than it had computed: vLLM's decisions make no sense from here
-   * on.
+   * More drafts were taken from the request than it had computed: vLLM's decisions make no sense
+   * from here on.
    */
   isOverdrawn = false;
   wasPreempted = false;
@@ -37,12 +37,12 @@ export class ReferenceRequest implements SubjectRequest {
   readonly tokens: number[];
   numPromptTokens: number;
   arrivalTime: number;
-  /** What ends the present answer; its `maxTokens` counts only in the first. */
+  /** The stop conditions of the present answer; their `maxTokens` counts only in the first. */
   stops: SubjectChunk;
   /** A session's further input; null = its end. */
   readonly inputs: (SubjectChunk | null)[] = [];
   isResumable: boolean;
-  /** Which chunk is answered, from 0. */
+  /** The number of the chunk that is answered, from 0. */
   chunk = 0;
 
   constructor(

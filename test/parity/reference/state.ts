@@ -18,7 +18,7 @@ const REASONS: Readonly<Record<string, FinishReason>> = {
 
 export const isIdle = ({ status }: ReferenceRequest) => status === 'WAITING_FOR_STREAMING_REQ';
 
-/** What the reference scheduler knows, what can be done to it between two steps, and what can be read of it. */
+/** The state of the reference scheduler, the calls between two steps, and its queries. */
 export abstract class ReferenceState {
   protected readonly options: SubjectOptions;
   protected readonly faults: Faults;
@@ -29,13 +29,13 @@ export abstract class ReferenceState {
   protected readonly queues: ReferenceQueues;
   protected finished: string[] = [];
   protected previous = new Set<string>();
-  /** Their load has ended, and they have not been looked at since. */
+  /** Requests whose load has ended, and which have not been looked at since. */
   protected readonly received = new Set<ReferenceRequest>();
   /** Requests whose grammar failed, which the next update ends. */
   protected readonly failedGrammars = new Set<ReferenceRequest>();
   /** Requests that have begun to compute or to load, and are not done with their prompts. */
   protected readonly prefills = new Set<ReferenceRequest>();
-  /** What forced resets have preempted since the last step. */
+  /** The requests that forced resets have preempted since the last step. */
   protected resetVictims: string[] = [];
   protected paused: 'no' | 'new' | 'all' = 'no';
 
@@ -152,7 +152,8 @@ export abstract class ReferenceState {
 
   /**
    * vLLM's _preempt_request.
-   * @param drops outputs in flight are dropped, whatever the rules say of a preemption; what is dropped already stays dropped, with all behind it
+   * @param drops outputs in flight are dropped, whatever the rules say of a preemption; outputs
+   * that are dropped already stay dropped, with all behind them
    */
   protected preempt(request: ReferenceRequest, drops = false): void {
     const { preemptedOutputs } = this.rules;
@@ -179,7 +180,7 @@ export abstract class ReferenceState {
     this.failedGrammars.delete(request);
     request.status = status;
     const { connector } = this.options;
-    // What the connector gets is worth keeping.
+    // The connector gets only blocks that the group still needs.
     const { numComputedTokens: computed } = request;
     if (connector) this.blocks.drop(request, computed);
     const blocks = request.rows.map((row, group) => {

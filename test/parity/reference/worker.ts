@@ -19,7 +19,9 @@ interface Load {
   fails: boolean;
 }
 
-/** Thinks up the worker side of the connector of a generated trace: when transfers end, and which fail. */
+/**
+ * Draws the worker side of the connector of a generated trace: when transfers end, and which fail.
+ */
 export class Worker {
   readonly #recipe: ConnectorRecipe;
   readonly #random: Random;
@@ -59,7 +61,7 @@ export class Worker {
   }
 
   /**
-   * What is reported with the update of the batch of a step; null if nothing.
+   * The report with the update of the batch of a step; null if there is none.
    * @param mayFail whether a failure may stand in this update
    * @param batch ids of its requests
    */
@@ -73,7 +75,7 @@ export class Worker {
     }
     const due = <T extends { left: number }>(transfers: readonly T[]) =>
       transfers.filter((transfer) => --transfer.left < 0);
-    // Whose failure could not be reported yet goes on.
+    // A load whose failure could not be reported yet goes on.
     const received = due(this.#loads.filter(({ isAsync, fails }) => isAsync && !fails));
     const sent = due(this.#sends);
     this.#loads = this.#loads.filter((load) => (load.isAsync ? !received.includes(load) : load.step > step));

@@ -142,7 +142,7 @@ export class Workload {
     return add;
   }
 
-  /** What the connector does for a request of n prompt tokens. */
+  /** The connector's parameters for a request of n prompt tokens. */
   #transfer(n: number): AddEvent['kv'] {
     const { connector } = this.#recipe;
     const random = this.#random;

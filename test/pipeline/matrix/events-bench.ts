@@ -15,12 +15,12 @@ export const UNGUARDED: ReportedGuards = {
   cleanup: false,
 };
 
-/** One stage behind another that is only imagined: its chunks come when a test says so. */
+/** One stage behind another that is only imagined: its chunks come when a test orders them. */
 interface Bench {
   add(id: string): void;
   /** A chunk of this request comes, with this index. */
   chunk(id: string, index: number, finished?: boolean): void;
-  /** One step from plan to update. @param meanwhile what happens between processing and restoring */
+  /** One step from plan to update. @param meanwhile called between processing and restoring */
   tick(meanwhile?: () => void): void;
   /** Somebody from outside ends a request. */
   abort(id: string): void;

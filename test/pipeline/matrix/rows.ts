@@ -1,7 +1,7 @@
 import { Random } from '../../../src/base/random.js';
 import type { Subject } from './subject.js';
 
-/** What became of the requests of one row. */
+/** The results of the requests of one row. */
 export interface RowResult {
   readonly row: string;
   readonly total: number;
@@ -17,7 +17,7 @@ export interface RowResult {
   readonly died: string | null;
   /** Places that stay lost when everything has ended. */
   readonly lostPlaces: number;
-  /** What the guards found during this row. */
+  /** The counts of the events that guards found during this row. */
   readonly guards: Readonly<Record<string, number>>;
   /** Whether every request ended as it should. */
   readonly complete: boolean;

@@ -1,4 +1,4 @@
-/** What a client knows of one of its requests. */
+/** The client's view of one of its requests. */
 export interface RequestState {
   /** Chunks that came out at the end of the last stage. */
   readonly chunks: number;
@@ -24,7 +24,10 @@ export interface Subject {
   read(id: string): RequestState;
   /** Why an engine of the pipeline died; null = none did. From then on nothing goes on. */
   readonly died: string | null;
-  /** What the guards found so far, by guard. A guard that found nothing has no entry. */
+  /**
+   * The counts of the events that guards found so far, by guard. A guard that found nothing has no
+   * entry.
+   */
   readonly guards: Readonly<Record<string, number>>;
   /** Places among the running requests, of all stages, that requests hold which nobody knows any more. */
   readonly lostPlaces: number;
@@ -36,15 +39,15 @@ export interface Subject {
   dispose?(): void;
 }
 
-/** What a subject is made with. */
+/** The options of a subject. */
 export interface SubjectOptions {
   /** Most requests that run at once, in each stage. */
   readonly maxNumSeqs: number;
   /** Decides when chunks and aborts arrive. */
   readonly seed: number;
   /**
-   * Chunks that the first stage makes of its answer. It makes one, as with the short prompts of a
-   * test, or up to so many, as the seed of each request says. Default 1.
+   * Chunks that the first stage makes of its answer. The stage makes one, as with the short prompts
+   * of a test, or up to so many, by the seed of each request. Default 1.
    */
   readonly textChunks?: number;
   /**

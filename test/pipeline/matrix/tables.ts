@@ -48,7 +48,7 @@ async function during<T>(variant: Variant, act: () => Promise<T>): Promise<T> {
   return await (variant.during === undefined ? act() : variant.during(act));
 }
 
-/** What `runHangs` found, as a line of text. */
+/** The result of `runHangs`, as a line of text. */
 export function sayHangs(maxNumSeqs: number, hung: readonly number[]): string {
   return `get and skip, maxNumSeqs ${maxNumSeqs}, ${hung.length} seeds: of 16 hang at zero chunks ${hung.join(', ')}`;
 }

@@ -10,7 +10,7 @@ import type { Subject, SubjectOptions } from './subject.js';
 export interface Variant {
   readonly name: string;
   make(options: SubjectOptions): Subject;
-  /** Runs `act` while the guards are as this line says. Default: just runs it. */
+  /** Runs `act` with the guards of this line. Default: just runs it. */
   during?<T>(act: () => Promise<T>): Promise<T>;
 }
 

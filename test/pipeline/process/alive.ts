@@ -28,7 +28,7 @@ function outside(act: () => void): void {
 
 /**
  * A pipeline that runs, whose last stage is elsewhere.
- * @param hears what is sent to that stage; by default nobody has it
+ * @param hears called with the messages to that stage; by default nobody has it
  * @param speed of the pipeline's clock, for limits that are no options
  */
 function begin(
@@ -145,7 +145,7 @@ const AWAITS: Readonly<Record<string, () => Promise<string>>> = {
   },
 };
 
-/** What keeps the process alive by now, of what a pipeline may have. */
+/** The timers and immediates that keep the process alive now: a pipeline may have both. */
 function keeping(): string[] {
   return process.getActiveResourcesInfo().filter((name) => /Timeout|Immediate/.test(name));
 }
@@ -155,7 +155,7 @@ for (const [what, live] of Object.entries(AWAITS)) {
   if (keeping().length > 0) throw new Error(`${keeping()} would keep the process alive for ${what}`);
   ends[what] = await live();
 }
-// One that runs and has nothing to do, last: it must not keep the process from ending.
+// A pipeline that runs and has nothing to do comes last: it must not keep the process from ending.
 const pipeline = new Pipeline({ stages: [stage('near')] });
 pipeline.run();
 ends['a pipeline that is left'] = await endOf(pipeline.submit({ prompt: [1, 2, 3], maxTokens: 2 }));

@@ -8,20 +8,20 @@ import { Child, HANG_MS, inTime, later } from './children.js';
 import type { ChildReport, ChildSetup } from './protocol.js';
 import { STAGES, stageOf } from './stages.js';
 
-/** Short times, so that what is gone is seen soon. */
+/** Short times, so that a dead party is noticed soon. */
 const TIMES = { deadMs: 1500, ttlMs: 2000, commandTimeoutMs: 400 };
 const MOST_WORDS = 12;
 /** Of the first stage. */
 const MAX_TOKENS = 24;
 
-/** What is done to whom. */
+/** The disturbances, each with its victim. */
 const DISTURBANCES = [
   ...['kill thinker', 'kill talker', 'kill wave', 'kill server', 'kill client'],
   ...['stop thinker', 'stop talker', 'stop wave', 'stop server', 'empty server'],
 ] as const;
 export type Disturbance = (typeof DISTURBANCES)[number];
 
-/** What was seen in a run. */
+/** The figures of a run. */
 export interface KillFigures {
   kills: number;
   stops: number;
@@ -193,7 +193,7 @@ export class KillRun {
     if (keys.length !== STAGES.length + 1) left.push(`keys ${keys.join(' ')}`);
     for (const key of keys) {
       const length = Number(this.#server.command('xlen', key));
-      // What is on its way just now: pings and their answers.
+      // The entries that are on their way just now: pings and their answers.
       if (length > 2 * STAGES.length) left.push(`${length} entries in ${key}`);
     }
     return left;

@@ -2,7 +2,7 @@
 import type { RedisPartyStats } from '../../../src/pipeline/redis/index.js';
 import type { StageName } from './stages.js';
 
-/** What a child process is made of: a stage, or a client that submits requests without end. */
+/** The options of a child process: a stage, or a client that submits requests without end. */
 export interface ChildSetup {
   readonly role: StageName | 'client';
   readonly url: string;
@@ -13,7 +13,7 @@ export interface ChildSetup {
   readonly latencyMs: number;
 }
 
-/** What a parent asks. */
+/** A command of the parent. */
 export type Command = { readonly kind: 'report'; readonly number: number } | { readonly kind: 'end' };
 
 /** The state of a child. */
@@ -28,7 +28,7 @@ export interface ChildReport {
   readonly transport: RedisPartyStats;
 }
 
-/** What a child answers. */
+/** A reply of the child. */
 export type Reply =
   | { readonly kind: 'ready' }
   | { readonly kind: 'report'; readonly number: number; readonly report: ChildReport };

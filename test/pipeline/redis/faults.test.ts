@@ -9,7 +9,8 @@ async function pair(server: RedisServer, options: object = {}): Promise<[Noted, 
   const a = await Noted.join('client/a', server, options);
   const b = await Noted.join('stage/b', server, options);
   a.ping('stage/b', 1);
-  // Whoever is heard has an inbox. A message to a client without an inbox has no receiver.
+  // A party whose message arrives has an inbox. A message to a client without an inbox has no
+  // receiver.
   await b.has(1);
   b.ping('client/a', 1);
   await a.has(1);

@@ -302,7 +302,7 @@ describe.skipIf(whyNoRedis !== null)('an outbox', () => {
     a.ping('stage/c', 1);
     a.ping('stage/b', 1);
     a.connection.send('stage/b', { kind: 'abort', key: 'poison' });
-    // Behind it, on the same connection: what has not been answered before it breaks.
+    // Messages behind it, on the same connection: they have no answer before it breaks.
     for (let number = 2; number <= 9; number++) {
       await pause();
       a.ping('stage/b', number);

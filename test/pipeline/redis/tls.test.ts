@@ -92,7 +92,8 @@ it('whatever else fails about a connection that was given up ends nothing', asyn
   hearSocketErrors(redis);
   redis.connect().catch(() => {});
   await until(() => redis.stream !== undefined, 'the socket');
-  // What a socket of TLS does when its handshake ends twice: first with the connection, then with an alert of the server.
+  // A TLS socket emits two errors when its handshake ends twice: first with the connection, then
+  // with an alert of the server.
   const socket = redis.stream;
   for (const text of ['first', 'second']) socket.emit('error', new Error(text));
   socket.destroy();

@@ -21,7 +21,7 @@ const END: StageEnd = {
   ...{ numCachedTokens: 0, numPreemptions: 1, firstTokenMs: null, endedMs: 12.5 },
 };
 const FIGURES = { requests: 1, parked: 0, chunksIn: 2, chunksOut: 3, troubles: ['a step broke off'] };
-/** One of each kind, with everything that a message can have. */
+/** One message of each kind, with every field that a message can have. */
 const MESSAGES: readonly PipelineMessage[] = [
   {
     kind: 'submit',
@@ -64,7 +64,7 @@ it('typed arrays of every kind arrive as copies of their own', () => {
   const values = [Int8Array, Int16Array, Uint16Array, Uint32Array, Float64Array, Uint8ClampedArray].map(
     (Kind) => Kind.of(1, 2, 100),
   );
-  // Behind something of odd length, as they stand in messages.
+  // The values follow a text of odd length, as in messages.
   const bytes = packer.pack(['odd', ...values, BigInt64Array.of(-5n)]);
   const [[, ...back]] = packer.unpack(bytes) as [unknown[]];
   bytes.fill(0);

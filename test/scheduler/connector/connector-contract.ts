@@ -11,7 +11,7 @@ import type {
 import type { Plan, Request } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 
-/** What the scheduler's side tells the workers: the requests to load, by handle. */
+/** The metadata from the scheduler's side for the workers: the requests to load, by handle. */
 interface Loads {
   step: number;
   loads: ReadonlyMap<number, number>;
@@ -67,7 +67,7 @@ export class OneBlockWorker implements WorkerConnector<Loads> {
   }
 }
 
-// What the contract forbids. If one of these compiles, the contract has become weaker.
+// Code that the contract forbids. If any of it compiles, the contract has become weaker.
 
 // @ts-expect-error `protection` is one of three words.
 export const unknownProtection: SchedulerConnector['protection'] = 'none';

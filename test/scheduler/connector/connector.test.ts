@@ -9,7 +9,7 @@ import { OneBlockConnector, OneBlockWorker } from './connector-contract.js';
 
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** What the compiler says about connector-contract.ts, under the repository's options. */
+/** The compiler's messages on connector-contract.ts, under the repository's options. */
 function diagnose(edit: (text: string) => string): string[] {
   const root = join(here, '..', '..', '..');
   const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), (path) => readFileSync(path, 'utf8'));

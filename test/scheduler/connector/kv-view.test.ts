@@ -48,7 +48,7 @@ describe('what the scheduler side of a connector can read', () => {
     const connector = new ViewingConnector();
     const scheduler = new Scheduler({ numBlocks: 8, connector });
     expect(connector.view.hashSpace).toBe(null);
-    // What was made up for one scheduler is given to another one.
+    // The hash seed that was drawn for one scheduler is given to another one.
     expect(viewed({ hashSeed: scheduler.config.hashSeed }).view.hashSpace).toMatch(/^[0-9a-f]{32}$/);
     scheduler.dispose();
   });
@@ -93,7 +93,7 @@ describe('what the scheduler side of a connector can read', () => {
     told.length = 0;
     const b = driver.add({ id: 'b', prompt: Int32Array.of(...prompt(8), 901, 902), maxTokens: 2 });
     const plan = driver.schedule();
-    // It hit two blocks, which vLLM's count of new blocks has in it.
+    // The request hit two blocks, which vLLM's count of new blocks includes.
     expect(plan.numNewBlocks[1]).toBe(3);
     expect(told).toEqual([[], [...view.blocks(driver.request(b))[0].slice(2)]]);
     driver.update();

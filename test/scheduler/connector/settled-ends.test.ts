@@ -6,10 +6,13 @@ import type { Plan, Request, SchedulerOptions } from '../../../src/index.js';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
 
-/** What the connector is told of an end: reason, `numTokens`, `numSettledTokens`, `readableFrom`, blocks by group. */
+/**
+ * The connector's data of an end: reason, `numTokens`, `numSettledTokens`, `readableFrom`, blocks
+ * by group.
+ */
 type Told = readonly [string, number, number, number, readonly number[]];
 
-/** Notes every end as it is told, and the view's data of all other requests meanwhile. */
+/** Notes every end as it is reported, and the view's data of all other requests meanwhile. */
 class Watching implements SchedulerConnector {
   view!: KvView;
   readonly ended = new Map<string, Told>();

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { KvEvent } from '../../../src/scheduler/events/kv-event.js';
 import { codeOf, Driver, makeScheduler, prompt } from '../../support/driver.js';
 
-/** A sink that keeps what it is told, in words. */
+/** A sink that keeps its events, as text. */
 function listener(): { told: string[]; onEvents: (events: readonly KvEvent[]) => void } {
   const told: string[] = [];
   const say = (event: KvEvent): string => {

@@ -6,7 +6,8 @@ import { ViewingConnector } from '../../support/connector/viewing-connector.js';
 import { makeScheduler, prompt } from '../../support/driver.js';
 
 /**
- * A step in flight has let a block go that an older step wrote or read. What happens to that block still concerns the request.
+ * A step in flight has released a block that an older step wrote or read. A failure of that block
+ * still concerns the request.
  */
 
 const WINDOW: readonly KvGroupOptions[] = [{ type: 'sliding', window: 6 }];

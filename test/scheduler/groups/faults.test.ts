@@ -178,7 +178,7 @@ describe('faults of vLLM with KV cache groups', () => {
       return [finish(scheduler, 200), scheduler.stats().numPreemptions];
     };
     expect(preemptionsIn(264, false)).toEqual([200, 13]);
-    // It ends one token later, with `length`: the pool can hold no more of it.
+    // The request ends one token later, with `length`: the pool can hold no more of it.
     expect(preemptionsIn(264, true)).toEqual([17, 0]);
   });
 

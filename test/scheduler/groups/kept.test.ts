@@ -22,7 +22,7 @@ function finish(scheduler: Scheduler): void {
   while (scheduler.hasWork()) step(scheduler);
 }
 
-/** What a plan computes: id, tokens found, tokens computed. */
+/** The entries of a plan: id, tokens found, tokens computed. */
 function entries(plan: Plan): readonly (readonly [string, number, number])[] {
   return Array.from({ length: plan.numRequests }, (_, i) => {
     const request = plan.requests[i];

@@ -8,7 +8,10 @@ const WINDOW: KvGroupOptions[] = [{ type: 'full' }, { type: 'sliding', window: 8
 
 type Texts = readonly (readonly [shared: number, length: number])[];
 
-/** Tokens that each text finds: it begins as the others for so many tokens, and goes on alone. One text after the other. */
+/**
+ * Tokens that each text finds. A text begins as the others for `shared` tokens, and goes on alone.
+ * The texts are served one after the other.
+ */
 function hits(texts: Texts, more: Partial<WithRules<SchedulerOptions>>): number[] {
   const scheduler = new Scheduler({ ...OPTIONS, kvGroups: WINDOW, deadlines: false, ...carryRules(more) });
   onTestFinished(() => scheduler.dispose());

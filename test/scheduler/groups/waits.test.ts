@@ -48,7 +48,7 @@ describe('a session that alone waits holds more than a new request of the same t
     scheduler.addChunk('s', { prompt: prompt(6, 1), maxTokens: 1 });
     scheduler.endSession('s');
     const allEnd = lives(scheduler, new Random(0), (step) => {
-      // Whoever comes later stands behind it, and would starve with it.
+      // A later request queues behind the session, and would starve with it.
       if (step === 3) scheduler.add({ id: 'behind', prompt: prompt(3, 2), maxTokens: 1 });
       return step >= 3;
     });
@@ -128,7 +128,7 @@ function drawGroup(random: Random, mode: 'none' | 'align' | 'all', blockSize: nu
   return type === 'mamba' ? { type, mode, blockSize } : { type };
 }
 
-/** @returns the scheduler, and what comes at each step; null: such options are refused */
+/** @returns the scheduler, and the events of each step; null: such options are refused */
 function draw(random: Random, drafts: number) {
   const blockSize = 2 + 2 * random.below(2);
   const enablePrefixCaching = random.chance(80);

@@ -27,7 +27,7 @@ function bring(scheduler: Scheduler, plan: Plan): void {
   scheduler.update(plan, { tokens: new Int32Array(total).fill(7), counts });
 }
 
-/** Which places of the only request's row hold a block. */
+/** The places of the only request's row that hold a block. */
 function held(scheduler: Scheduler, group: number): number[] {
   const [{ slot }] = scheduler.inspect().requests;
   return [...scheduler.core.blocks(slot, group)].flatMap((id, place) => (id === 0 ? [] : place));

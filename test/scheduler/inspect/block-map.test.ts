@@ -50,7 +50,7 @@ function check(scheduler: Scheduler, met: Record<string, number>): void {
   for (const [name, state] of Object.entries(BlockState)) met[name] = (met[name] ?? 0) + counts[state];
 }
 
-/** Who holds each block, by looking at everybody. */
+/** Checks the holders of each block by a search through all requests. */
 function checkHolders(scheduler: Scheduler): void {
   const { requests, draining, quarantined } = scheduler.inspect();
   for (let block = 0; block < scheduler.config.numBlocks; block++) {

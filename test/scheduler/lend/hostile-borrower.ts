@@ -5,7 +5,7 @@ import { Random } from '../../support/driver.js';
 
 const STATUSES = ['WAITING', 'RUNNING', 'PREEMPTED', 'WAITING_FOR_CHUNK', 'FINISHED'] as const;
 
-/** A borrowing adapter that does everything wrong, at random, until it is told to stop. */
+/** A borrowing adapter that does everything wrong, at random, until it is stopped. */
 export class HostileBorrower implements BorrowingAdapter {
   readonly waitingParked: Request[] = [];
   readonly runningParked: Request[] = [];

@@ -1,7 +1,7 @@
 import type { BorrowingAdapter, BorrowQueue, BorrowQueues } from '../../../src/borrow.js';
 import type { Plan, Request } from '../../../src/index.js';
 
-/** A borrowing adapter that parks the requests whose ids it was told, and writes down how it is called. */
+/** A borrowing adapter that parks the requests with given ids, and records its calls. */
 export class ScriptedBorrower implements BorrowingAdapter {
   readonly waitingParked: Request[] = [];
   readonly runningParked: Request[] = [];
@@ -10,7 +10,7 @@ export class ScriptedBorrower implements BorrowingAdapter {
   readonly held = new Set<string>();
   /** `process`, `restore`, `plan ID...`, `finish ID...`, `cleanup ID`, in order. */
   readonly calls: string[] = [];
-  /** What else happens at the end of processing, and of restoring. */
+  /** Further actions at the end of processing, and of restoring. */
   onProcess: (queues: BorrowQueues) => void = () => {};
   onRestore: (queues: BorrowQueues) => void = () => {};
   onFinish: (requests: readonly Request[]) => void = () => {};

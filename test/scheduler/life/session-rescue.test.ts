@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { Driver, leftovers, prompt } from '../../support/driver.js';
 import { resetDone } from './reset-result.js';
 
-/** What vLLM 28be48fa does to sessions in these situations stands with each; blockstep keeps them whole. */
+/** Each case describes what vLLM 28be48fa does to a session; blockstep keeps its text whole. */
 
 const END = 5;
 /** Ends the first answer with its `at`-th token; the prompt has nine. */
@@ -109,7 +109,7 @@ describe('a session that was preempted and is stopped by a batch in flight', () 
   for (const pipelineDepth of [2, 3] as const) {
     for (const queued of [false, true]) {
       // vLLM: its whole text is deleted, because num_computed_tokens is 0, and it is taken out of
-      // `waiting` again right after it was queued. It is in no queue any more.
+      // `waiting` again right after it was queued. The session is in no queue any more.
       it(`depth ${pipelineDepth}, chunk queued: ${queued}: keeps its text and goes on`, () => {
         const driver = new Driver(
           { pipelineDepth, numBlocks: 7, deviations: NO_RECLAIM },

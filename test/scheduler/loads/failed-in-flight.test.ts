@@ -9,7 +9,7 @@ import { leftovers, prompt } from '../../support/driver.js';
 const WAYS = ['a block', 'as a whole'] as const;
 const POLICIES = ['fail', 'recompute'] as const;
 
-/** What a worker says of a load that brought nothing. */
+/** A worker's report of a load that brought nothing. */
 function failure(how: (typeof WAYS)[number], handle: number, block: number, named = true) {
   if (how === 'as a whole') return { failedReceiving: [{ handle }] };
   return { invalidBlocks: [named ? { block, handle } : { block }] };
@@ -242,7 +242,7 @@ describe('F21 a load fails, and then one that a later step in flight began behin
         const a = driver.add({ id: 'a', prompt: prompt(18), maxTokens: 3 });
         scheduleWork(driver);
         driver.scheduler.resetPrefixCache({ resetRunning: true });
-        // It hits the blocks of the first load, whose failure nobody knows yet.
+        // The request hits the blocks of the first load, whose failure nobody knows yet.
         driver.connector.instead.match = () => ({ numTokens: 4, async: false });
         driver.broken = [3];
         expect(scheduleWork(driver).numComputedTokens[0]).toBe(16);

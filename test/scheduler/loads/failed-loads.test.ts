@@ -28,7 +28,7 @@ describe('a load that fails with the update of a step from before it', () => {
   it('fails there: recompute, from the block on that did not come', () => {
     const { driver, r } = loadingBehind('recompute');
     expect(driver.request(r).numComputedTokens).toBe(4);
-    // The test says that the rest has come.
+    // The test reports that the rest has come.
     driver.land(r);
     driver.run();
     expect(driver.text(r)).toEqual(driver.model.text(r, 2));
@@ -195,7 +195,7 @@ describe('the tokens that count as cached', () => {
     driver.schedule();
     const requests = [driver.request(r), driver.request(sharer)];
     expect(requests.map(({ numCachedTokens }) => numCachedTokens)).toEqual([8, 8]);
-    // What a step loads is counted when the step is over.
+    // Tokens that a step loads are counted when the step is over.
     expect(counted(driver)).toEqual([9 + 1, 8, 0, 0]);
     const { blocks } = driver.connector.loadOf(r);
     driver.report = { invalidBlocks: [{ block: blocks[1], handle: r }] };

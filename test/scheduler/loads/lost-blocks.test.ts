@@ -14,7 +14,7 @@ function blocksOf(driver: Driver, handle: number): number[] {
   return [...driver.scheduler.core.blocks(driver.request(handle).slot)];
 }
 
-/** The KV of the blocks goes, and the next report says so. */
+/** The KV of the blocks is lost, and the next report names them. */
 function lose(driver: Driver, ...blocks: number[]): void {
   for (const block of blocks) driver.model.lose(block);
   driver.report = { lostBlocks: blocks };

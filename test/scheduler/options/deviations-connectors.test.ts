@@ -20,7 +20,10 @@ function make(
 }
 
 describe('evictFailedLoads', () => {
-  /** Blocks 1 and 2 of `r` do not come. It computes one of them a step, and meanwhile somebody else asks for them. */
+  /**
+   * Blocks 1 and 2 of `r` do not come. The request computes one of them in each step, and meanwhile
+   * another request asks for them.
+   */
   function foundMeanwhile(evictFailedLoads: boolean): { driver: RemoteDriver; r: number; q: number } {
     const driver = make({ r: { ext: 12 } }, evictFailedLoads || ['evictFailedLoads'], {
       loadFailurePolicy: 'recompute',
@@ -363,7 +366,7 @@ describe('the deviations about connectors', () => {
 });
 
 describe('limitLoadRetries', () => {
-  /** Every load of `r` fails; says after how many of them it was told that its answer is complete, -1 = never. */
+  /** Every load of `r` fails. @returns the loads after which it computes by itself, -1 = never */
   function loadsUntilAnswered(limitLoadRetries: boolean): number {
     const scripts = { r: { ext: 8, async: true } };
     const driver = make(scripts, limitLoadRetries || ['limitLoadRetries'], {
@@ -427,7 +430,10 @@ describe('reserveForHolders', () => {
 });
 
 describe('skipEndedBitmasks', () => {
-  /** The first of two steps in flight ends `g`, whose blocks are then sent. Who is in the bitmask of the second, and later. */
+  /**
+   * The first of two steps in flight ends `g`, whose blocks are then sent.
+   * @returns the requests in the bitmask of the second step, then and later
+   */
   function bitmasks(skipEndedBitmasks: boolean): string[][] {
     const driver = make({ g: { delayFree: true } }, skipEndedBitmasks || ['skipEndedBitmasks'], {
       pipelineDepth: 2,

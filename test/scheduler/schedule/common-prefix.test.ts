@@ -11,7 +11,7 @@ import { Life } from '../random-life.js';
 const LIVES = [21, 58];
 const CONNECTED = [42, 49, 80, 104, 118];
 
-/** That a plan which was just made says what the native state does. Returns that. */
+/** Expects a plan that was just made to agree with the native state. @returns that value */
 function expectFresh({ numCommonPrefixBlocks }: Plan, scheduler: Scheduler): number {
   const [first] = scheduler.inspect().running;
   const counts = first !== undefined && scheduler.config.enablePrefixCaching;

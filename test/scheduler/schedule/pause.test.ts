@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { codeOf, Driver, leftovers, prompt } from '../../support/driver.js';
 
-/** One runs, one waits for its place. */
+/** One request runs, and one request waits for its place. */
 function oneAndOne(options = {}): Driver {
   const driver = new Driver({ maxNumSeqs: 1, ...options });
   driver.add({ id: 'a', prompt: prompt(6), maxTokens: 4 });

@@ -168,7 +168,7 @@ describe('an empty plan between two others', () => {
   });
 
   it('is updated at the same point by a replay of its log', () => {
-    // Which plan is updated when: before the newer one is scheduled, and behind that.
+    // The plans that are updated before the newer plan is scheduled, and behind that.
     const orders = [
       [[0], [1, 2]],
       [[1, 0], [2]],

@@ -46,7 +46,7 @@ describe('the time that so many admissions take', () => {
     let now = served(backlog, 1000, 100);
     expect(backlog.msToAdmit(1, 0, now)).toBe(100);
     now = served(backlog, 2000, 10, now);
-    // What was halved eight times and more weighs nothing.
+    // Admissions that were halved eight times or more count for nothing.
     expect(backlog.msToAdmit(100, 0, now)! / 100).toBeCloseTo(10, 0);
   });
 

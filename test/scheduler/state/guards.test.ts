@@ -69,7 +69,8 @@ describe('get and skip', () => {
       // Then its slot is another's.
       if (round === 0) expect(driver.add({ id: 'c' }) % 2 ** 21).toBe(slot);
     }
-    // No generation, one that is to come in a slot of old and in a running one, a slot that was never used, and nonsense.
+    // No generation, a generation that is to come in an old slot and in a running one, a slot that
+    // was never used, and nonsense.
     const never = [slot, slot + 3 * 2 ** 21, other + 2 * 2 ** 21, 2 ** 21 + 99, Number.MAX_SAFE_INTEGER];
     for (const handle of never) {
       expect(

@@ -5,7 +5,7 @@ import { firstDifference, sinksInto } from './twins.js';
 /** How connected twins live, and how often their states are read. */
 export interface ConnectedTwinOptions {
   pipelineDepth?: 1 | 2 | 3;
-  /** They write a log, and somebody is told of their KV cache events. */
+  /** The twins write a log, and a sink gets their KV cache events. */
   isHeard?: boolean;
   readEvery?: number;
 }
@@ -74,7 +74,9 @@ function born(seed: number, options: object, isHeard: boolean): Twin {
   return twin;
 }
 
-/** What was said and asked since the last time; all that can be read of the scheduler, if it is read. */
+/**
+ * The lines and calls since the last time; with all readable data of the scheduler, if it is read.
+ */
 function lines({ life: { connector, scheduler }, said }: Twin, isRead: boolean): string[] {
   const all = [...said.splice(0), ...connector.calls.splice(0)];
   if (!isRead) return all;

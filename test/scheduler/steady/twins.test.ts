@@ -48,7 +48,8 @@ describe.each(Object.entries(KINDS))('F63 twins %s, one without a steady decode'
   });
 });
 
-// A request that ends outside the plan is told once, in a step that could be repeated otherwise.
+// A request that ends outside the plan is reported once, in a step that could be repeated
+// otherwise.
 it.each([['with room for all, and sessions', 49]])('F63 twins %s say the same in life %i', (kind, seed) => {
   expect(new Twins(seed, KINDS[kind]).run(EVENTS)).toBe(null);
 });

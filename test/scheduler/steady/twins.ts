@@ -5,7 +5,10 @@ import { Request } from '../../../src/scheduler/request/request.js';
 import { describePlan } from '../../support/driver.js';
 import { Life } from '../random-life.js';
 
-/** Everything that a scheduler has said in its life so far, and its steps that were a steady decode's in part or whole. */
+/**
+ * The output of a scheduler in its life so far, and the number of its steps that were a steady
+ * decode in part or whole.
+ */
 interface Record {
   readonly life: Life;
   readonly said: string[];
@@ -13,15 +16,18 @@ interface Record {
   numRepeated: number;
 }
 
-/** How twins live: what is drawn besides, and how often their states are read. */
+/** How twins live: the other options, and how often their states are read. */
 export interface TwinOptions {
   options?: Partial<SchedulerOptions>;
   converses?: boolean;
-  /** They write a log. */
+  /** The twins write a log. */
   logs?: boolean;
-  /** Somebody is told of their KV cache events. */
+  /** A sink gets their KV cache events. */
   tells?: boolean;
-  /** Their states are read after so many events; to read makes native code take what waits for it. */
+  /**
+   * Their states are read after so many events; a read makes native code carry out its queued
+   * calls.
+   */
   readEvery?: number;
 }
 
@@ -77,7 +83,10 @@ export class Twins {
   }
 }
 
-/** Sinks that note every record of a log but the header, which says whether there is a steady decode, and every event. */
+/**
+ * Sinks that note every record of a log except the header, which has the option of the steady
+ * decode, and every event.
+ */
 export function sinksInto(said: string[]): { log: LogSink; kvEvents: KvEventSink } {
   const write = (bytes: Uint8Array): void => {
     if (bytes[0] !== RecordKind.header) said.push(`log ${Buffer.from(bytes).toString('hex')}`);
@@ -88,7 +97,10 @@ export function sinksInto(said: string[]): { log: LogSink; kvEvents: KvEventSink
   return { log: { write }, kvEvents: { onEvents } };
 }
 
-/** What the first twin said that the second one, without a steady decode, did not; null if both said the same. */
+/**
+ * The first line of the first twin that the second one, without a steady decode, lacks; null if all
+ * are the same.
+ */
 export function firstDifference(a: readonly string[], b: readonly string[]): string | null {
   const at = a.findIndex((line, i) => line !== b[i]);
   if (at >= 0) return `${a[at]}\n  but without a steady decode ${b[at]}`;

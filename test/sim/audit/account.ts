@@ -1,37 +1,43 @@
 import { Conversation } from './conversation.js';
 import type { Asked, Reason, Stops } from './facts.js';
 
-/** How a request that ended outside of an abort is told to its client. */
+/** Whether the client knows that its request has ended outside of an abort. */
 export type Notice = 'none' | 'due' | 'given';
 
 /** The auditor's knowledge of one incarnation, from inputs and answers alone. */
 export class Account {
   readonly handle: number;
   readonly asked: Asked;
-  /** What is said in its session; null if it is none. */
+  /** The conversation of its session; null if the request has none. */
   readonly conversation: Conversation | null;
   /** When its present answer ends, and the tokens before it. */
   stops: Stops;
   numPrompt: number;
-  /** An answer of its session has ended in this call, and it goes on. */
+  /** An answer of its session has ended in this call, and the session goes on. */
   hasContinued = false;
-  /** It waits for its grammar since then; -1 = it does not, or not any more. */
+  /** The time since which the request waits for its grammar; -1 = it does not, or not any more. */
   grammarSince = -1;
-  /** Its grammar was asked last at that time whether it is ready; -1 = never. */
+  /** The time at which its grammar was asked last whether it is ready; -1 = never. */
   grammarAskedAt = -1;
-  /** It stands in the queue since then; -1 = it runs, or waits for its next chunk. */
+  /** The time since which the request is queued; -1 = it runs, or waits for its next chunk. */
   queuedSince = -1;
-  /** Its time runs since then: it was added, or the chunk came that is answered now; -1 = it waits for its next chunk. */
+  /**
+   * The start of its time limit: its add, or the arrival of the chunk that is answered; -1 = it
+   * waits for its next chunk.
+   */
   timedSince = -1;
-  /** Its grammar has refused what was generated in this call. */
   /** Its grammar failed, and the next update ends it. */
   failsWithUpdate = false;
+  /** Its grammar has refused tokens that were generated in this call. */
   wasRefused = false;
-  /** Its connector cannot say yet what it can load, since then; -1 = it has, or was not asked. */
+  /**
+   * The time since which its connector has not decided what it can load; -1 = it has, or was not
+   * asked.
+   */
   askingSince = -1;
   /** The plan in which it was asked last. */
   askedIn = -1;
-  /** What its grammar was shown and its client not given yet. */
+  /** Tokens that its grammar was shown and its client was not given yet. */
   shown: number[] = [];
   /** Known tokens that its last entry went to. */
   reached = 0;
@@ -54,9 +60,12 @@ export class Account {
   /** Loading, since when. */
   loadingSince = -1;
   loadFailed = false;
-  /** It was only declined: that ends nobody. */
+  /** The load was only declined: that ends no request. */
   loadDeclined = false;
-  /** It also shares a block that failed for another one, behind which it may be computed again. */
+  /**
+   * The request also shares a block that failed for another request, behind which it may be
+   * computed again.
+   */
   sharesBad = false;
   /** The last wait for a load: when it began, and when the load was over. */
   waitedSince = -1;
@@ -65,18 +74,21 @@ export class Account {
   container: string | null = null;
   /** Its connector failed when it was added. */
   isDoomed = false;
-  /** It was in no plan yet. */
+  /** The request was in no plan yet. */
   isNew = true;
   /** Times that it was given blocks. */
   admissions = 0;
   /** The step that admitted it last, or began to load for it. */
   admittedStep = -1;
-  /** It held blocks when it was seen last. */
+  /** The request held blocks when it was seen last. */
   hasBlocks = false;
-  /** It was taken out of running and goes on; of a session: since the present answer began, or ever. */
+  /**
+   * The request was taken out of running and goes on; of a session: since the present answer began,
+   * or ever.
+   */
   wasPreempted = false;
   wasEverPreempted = false;
-  /** From which token on a load fills its blocks that a step itself waits for, and the step. */
+  /** The first token of a load that a step itself waits for, and the step. */
   loadFrom: { step: number; tokens: number } | null = null;
   /**
    * Tokens of the last admission whose blocks may have been found in the cache; the tokens of the
@@ -88,22 +100,22 @@ export class Account {
   loadStep = -1;
   /** Blocks that its last load fills. */
   loadBlocks: readonly number[] = [];
-  /** What may end it with `error`, seen in a call that has not said so yet. */
+  /** The reason that may end it with `error`, seen in a call that has not reported it yet. */
   mayFail: string | null = null;
   /** Tokens that steps in flight are expected to bring. */
   expected = 0;
-  /** Some of it may be void: how much is still expected, the scheduler says. */
+  /** Some of these tokens may be void: the scheduler reports how many are still expected. */
   unsure = false;
   /** If it ends in this call, it does so when the plan was made already. */
   endsLate = false;
   /**
-   * It is to be computed again, since it has no blocks to send: the result of this step for it is
-   * void.
+   * The request is to be computed again, since it has no blocks to send: the result of this step
+   * for it is void.
    */
   isSentBack = false;
   /** Its connector was asked to stop sending it. */
   isCancelled = false;
-  /** Which request of its id it is, from 1 on. */
+  /** The number of the request among all requests of its id, from 1 on. */
   readonly nth: number;
   readonly name: string;
 
@@ -118,7 +130,7 @@ export class Account {
     this.name = `${asked.id}#${nth}`;
   }
 
-  /** Its connector cannot say yet. Only time in which each plan asks it counts. */
+  /** The connector has not decided yet. Only time in which each plan asks it counts. */
   asksLater(plan: number, now: number): void {
     if (this.askingSince < 0 || this.askedIn < plan - 1) this.askingSince = now;
     this.askedIn = plan;

@@ -1,10 +1,10 @@
 import { type PlanFacts, type Seen, type Sight, Violation } from './facts.js';
 import type { Ledger } from './ledger.js';
 
-/** Admissions, and requests that give blocks up: who is taken in, who is given up for whom. */
+/** Admissions, and requests that give their blocks up for other requests. */
 export class AdmissionAudit {
   readonly #ledger: Ledger;
-  /** What was seen before the call. */
+  /** The requests as they were before the call. */
   #before = new Map<number, Seen>();
   #pinned: number[] = [];
 
@@ -16,7 +16,7 @@ export class AdmissionAudit {
   saw(sight: Sight, plan: PlanFacts | null): void {
     if (plan !== null) {
       const still = sight.requests.filter(({ handle, container }) => {
-        // Who is held up in this step gives no blocks.
+        // A request that is held up in this step gives no blocks.
         if (this.#ledger.patient.has(handle)) return false;
         return container === 'running' && this.#before.get(handle)?.container === 'running';
       });
@@ -51,7 +51,8 @@ export class AdmissionAudit {
     for (const { handle, blocks, container, numComputed } of requests) {
       const before = this.#before.get(handle);
       if (before === undefined || before.container === 'running' || container === 'running') continue;
-      // It was tried and did not fit: a window of one token lets go of every block, and the row is still there.
+      // The request was tried and did not fit: a window of one token releases every block, and the
+      // row is still there.
       if (numComputed > 0) continue;
       if (before.blocks.length === 0 || before.numComputed === 0 || blocks.length > 0) continue;
       // The longest idle session may give its blocks to anybody.
@@ -83,7 +84,8 @@ export class AdmissionAudit {
     // first. Then nobody else is looked at.
     const mayStop = (padDecode && rules.maxDrafts > 0) || (loadReservation && rules.reporters !== null);
     if (mayStop || preemptedOutputs === 'await') return;
-    // Somebody ended in this call, and gave blocks back perhaps when all others had had their turn.
+    // A request ended in this call, and gave blocks back perhaps when all others had had their
+    // turn.
     if (requests.length < this.#before.size) return;
     const isPassedOver = ({ status, handle }: Seen): boolean =>
       status.startsWith('WAITING_FOR_') || patient.has(handle);

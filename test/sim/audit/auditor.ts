@@ -15,19 +15,19 @@ import { TransferAudit } from './transfer-audit.js';
 import { VersionAudit } from './version-audit.js';
 
 /**
- * Recomputes from inputs and answers what must be true, and compares after every call. It knows nothing of how the
- * scheduler does it.
+ * Recomputes the correct state from inputs and answers, and compares it after every call. The
+ * auditor shares no code with the scheduler.
  *
- *   clients   who was let in, who ended by an abort, who uses blocks
- *   sessions  what is said in sessions
- *   grammars  what grammars are asked
- *   steps     which plans are possible, which rows are due
- *   admissions who is taken in, and who is given up for whom
- *   recomputes who starts again because of what failed
- *   transfers what connectors were asked, answered and reported
+ *   clients   requests that were added or aborted, and the users of blocks
+ *   sessions  the chunks and answers of sessions
+ *   grammars  the calls of grammars
+ *   steps     plans that are possible, and rows that are due
+ *   admissions requests that are admitted, and requests that give up their blocks for others
+ *   recomputes requests that start again because of a failure
+ *   transfers questions to connectors, their answers and their reports
  *   versions  rules in which versions of vLLM differ
  *   groups    rows of KV cache groups
- *   sights    what can be seen of the scheduler between two calls
+ *   sights    the visible state of the scheduler between two calls
  */
 export class Auditor {
   readonly ledger: Ledger;
@@ -67,7 +67,7 @@ export class Auditor {
     this.clients.began(drains);
   }
 
-  /** A call is over, its answers were told, and this is what can be seen. */
+  /** A call is over, its answers were passed on, and this is the visible state. */
   saw(sight: Sight): void {
     this.transfers.callEnded();
     const planned = this.ledger.isScheduling ? this.steps.lastPlan : null;
@@ -94,7 +94,7 @@ export class Auditor {
           `the grammar of ${account.name} was shown [${account.shown}], its client not`,
         );
       if (seen.status !== 'WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR') account.grammarSince = -1;
-      // Who runs waits for nothing: it may have been admitted without being asked about again.
+      // A running request waits for nothing: it may have been admitted without another question.
       if (seen.container === 'running') account.askingSince = -1;
       account.container = seen.container;
       account.hasBlocks = seen.blocks.length > 0;
@@ -124,7 +124,7 @@ export class Auditor {
 
   /**
    * I17: the prefix cache was reset.
-   * @param tier what the connector's store answers; null: it is not asked, or says nothing
+   * @param tier the answer of the connector's store; null: it was not asked, or gave none
    */
   reset(
     said: { ok: boolean; local: boolean; connector: boolean | null; blockers: readonly string[] },
@@ -141,14 +141,14 @@ export class Auditor {
       throw new Violation('I17', `reset answered ${ok} and ${connector} for a tier that says ${asked}`);
   }
 
-  /** What the steps in flight bring for a request that was preempted. */
+  /** Decides the effect of the steps in flight on a request that was preempted. */
   #preempted(account: Account): void {
     const { preemptedOutputs } = this.ledger.rules.version;
     if (preemptedOutputs === 'discard') this.steps.void(account, 'void');
     else if (preemptedOutputs === 'await') this.steps.awaits(account);
   }
 
-  /** I15: nobody waits longer than its deadline says, when a step is made. */
+  /** I15: no request waits longer than its deadline, when a step is made. */
   #deadlines({ quarantined }: Sight): void {
     const { live, held, rules, now } = this.ledger;
     const isOver = (since: number, deadline: number): boolean => deadline > 0 && now - since >= deadline;
@@ -173,8 +173,9 @@ export class Auditor {
   }
 
   /**
-   * Requests that ended inside of a call without a word: their rows are due with the next update. Only three things end a
-   * request so: it outgrew the pool, its wait took too long, its connector or its load failed.
+   * Requests that ended silently inside of a call: their rows are due with the next update. Only
+   * three things end a request so: it outgrew the pool, its wait took too long, its connector or
+   * its load failed.
    */
   unannounced(sight: Sight): void {
     this.clients.drained();

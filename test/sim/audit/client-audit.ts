@@ -3,21 +3,24 @@ import { type Asked, Violation } from './facts.js';
 import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
-/** The calls of clients that are answered at once: who is let in, who ends by an abort. */
+/** The calls of clients that are answered at once: adds and aborts. */
 export class ClientAudit {
   readonly #ledger: Ledger;
   /** Aborts from inside a callback. */
   readonly #queued = new Set<Account>();
-  /** Those that the present call must carry out. */
+  /** Requests whose aborts the present call must carry out. */
   #due: Account[] = [];
   #mayHaveQueued = false;
-  /** The present call carries out what was queued. */
+  /** The present call carries out queued aborts. */
   #drains = false;
-  /** Whose sending the connector must be asked to stop in the present call. */
+  /** Requests whose sending the connector must be asked to stop in the present call. */
   #cancels = new Set<Account>();
-  /** Whose sending it must be asked to stop by the next call that carries out what was queued. */
+  /**
+   * Requests whose sending it must be asked to stop by the next call that carries out queued
+   * aborts.
+   */
   #queuedCancels = new Set<Account>();
-  /** Whose sending it may be asked to stop. */
+  /** Requests whose sending it may be asked to stop. */
   #cancellable = new Set<Account>();
 
   constructor(ledger: Ledger) {
@@ -116,7 +119,8 @@ export class ClientAudit {
     for (const account of this.#queued) {
       if (account.toldReason === null && account.isLive) continue;
       this.#queued.delete(account);
-      // It ended otherwise before this abort was carried out, as by the end of its session; this one then stops its sending.
+      // The request ended otherwise before this abort was carried out, as by the end of its
+      // session. The abort then stops its sending.
       const isDone = account.toldReason === 'abort' && this.#drains;
       if (!isDone) this.#queuedCancels.add(account);
       if (account.isLive && account.toldReason === 'abort') this.#ledger.end(account, 'abort', 'none');
@@ -129,14 +133,14 @@ export class ClientAudit {
     this.#checkCancelled();
   }
 
-  /** @param cancels whose sending is to be stopped is put here, where that is known */
+  /** @param cancels takes the requests whose sending is to be stopped, where they are known */
   #targets(keys: readonly (string | number)[], cancels: Set<Account>): Set<Account> {
     const ledger = this.#ledger;
     const targets = new Set<Account>();
     for (const key of keys) {
       if (this.#stopsSending(key, cancels)) continue;
       const named = typeof key === 'string' ? ledger.live.get(key) : ledger.accounts.get(key);
-      // In a callback a request may have ended already whose end was not told here yet.
+      // In a callback, a request may have ended already whose end was not reported here yet.
       if (named?.isLive && named.toldReason === null) targets.add(named);
       else if (typeof key === 'string') ledger.anomaly('abort-unknown');
       else if (named !== undefined && (named === ledger.telling || named.uses.size > 0)) {

@@ -1,6 +1,6 @@
 import type { Stops } from './facts.js';
 
-/** What a client says next in a session, and when the answer to it ends. */
+/** A client's next chunk in a session, and the end of its answer. */
 export interface ChunkFacts {
   prompt: Int32Array;
   stops: Stops;
@@ -14,7 +14,7 @@ export class Conversation {
   readonly queue: ChunkFacts[] = [];
   /** No chunk will come any more. */
   hasEnded = false;
-  /** Since when it waits for its next chunk, -1 = it does not. */
+  /** The time since which the session waits for its next chunk, -1 = it does not. */
   idleSince = -1;
 
   get isIdle(): boolean {

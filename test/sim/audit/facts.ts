@@ -2,11 +2,11 @@
 import type { GroupRule } from './group-rules.js';
 
 /**
- * What the auditor is told: plain data, copied where it came from. Nothing here, and nothing in this folder, imports from
- * src; a test sees to it.
+ * The auditor's input is plain data, copied from its source. Nothing here, and nothing in this
+ * folder, imports from src; a test checks that.
  */
 
-/** What the configuration says about what may happen. */
+/** The limits and rules that follow from the configuration. */
 export interface Rules {
   numBlocks: number;
   /** Tokens of a block of the first group. */
@@ -55,7 +55,10 @@ export interface VersionFacts {
   loadReservation: boolean;
   /** Tokens of the budget that each entry costs beside its own. */
   draftSlots: number;
-  /** Who comes in with one token among decodes gets drafts; not where no row of drafts is whole. */
+  /**
+   * A request that is admitted with one token among decodes gets drafts; not where no row of drafts
+   * is whole.
+   */
   padDecode: boolean;
   padsNobody: boolean;
   /** Blocks come back when no step in flight can write them. */
@@ -102,7 +105,7 @@ export interface EntryFacts {
   kind: 'running' | 'new' | 'resumed';
   scheduled: number;
   computed: number;
-  /** What its client is told of a prefix that was cached, or loaded. */
+  /** Tokens of a prefix that was cached or loaded, as they are reported to its client. */
   cached: number;
   drafts: number;
   /** Most tokens that it may bring. */
@@ -124,7 +127,7 @@ export interface PlanFacts {
   zeroed: readonly number[];
 }
 
-/** What the executor answered for one entry. */
+/** The executor's answer for one entry. */
 export interface EntryResult {
   tokens: readonly number[];
   failed: boolean;
@@ -144,13 +147,15 @@ export interface ReportFacts {
   handle: number;
   child: number;
   rank: number;
-  /** The step that began the load, if the worker says so. */
+  /** The step that began the load, if the worker names it. */
   step?: number;
-  /** Whoever was to send has declined: the request is computed, whatever the policy. */
+  /** The sender has declined: the request is computed, whatever the policy. */
   declined?: true;
 }
 
-/** A block that did not arrive; its request, if the worker says so; the child that was to fill it. */
+/**
+ * A block that did not arrive; its request, if the worker names it; the child that was to fill it.
+ */
 export interface InvalidFacts {
   block: number;
   handle: number | undefined;
@@ -186,7 +191,7 @@ export interface Seen {
   stopReason: number | null;
   /** By group; a place that holds nothing is 0. */
   rows: readonly (readonly number[])[];
-  /** What the rows hold, group after group. */
+  /** The blocks in the rows, group after group. */
   blocks: number[];
   /** Blocks that it had before a preemption and that something still uses. */
   kept: readonly number[];
@@ -203,7 +208,10 @@ export interface Sight {
   requests: Seen[];
   /** Finished, and their blocks are in use. */
   draining: Seen[];
-  /** Finished, and their blocks stay out of use because nobody said in time that they are not in use. */
+  /**
+   * Finished, and their blocks stay out of use because nobody reported in time that they are not in
+   * use.
+   */
   quarantined: Seen[];
   free: readonly number[];
   /** Blocks that carry a hash. */
@@ -216,7 +224,7 @@ export interface Sight {
   pins: ReadonlyMap<number, number>;
   rowsInUse: number;
   hasWork: boolean;
-  /** The connector says that it has work of its own. */
+  /** The connector reports that it has work of its own. */
   connectorWorks: boolean;
   anomalies: Readonly<Record<string, number>>;
   gauges: Readonly<Record<string, number>>;

@@ -14,7 +14,7 @@ export interface FoundBlock {
   readonly block: number;
   readonly group: number;
   readonly hash: string;
-  /** What identifies the text that stands in it; null: of no whole text. */
+  /** The hash of the text that the block holds; null: it holds no whole text. */
   readonly print: number | null;
 }
 
@@ -26,7 +26,7 @@ export interface FoundBlock {
 export class GroupAudit {
   readonly #ledger: Ledger;
   readonly #steps: StepAudit;
-  /** What stood in the blocks of a hash. */
+  /** The prints of the blocks of each hash. */
   readonly #prints = new Map<string, number>();
 
   constructor(ledger: Ledger, steps: StepAudit) {
@@ -55,10 +55,10 @@ export class GroupAudit {
   }
 
   /**
-   * One request gave all its blocks back: the groups one after the other, each from its last place
-   * to its first, behind all free blocks. Blocks that no lookup finds go in front, if the rules say
-   * so.
-   * @param rows what it held
+   * A request gave all its blocks back: the groups one after the other, each from its last place to
+   * its first, behind all free blocks. Blocks that no lookup finds go in front, if the rules demand
+   * it.
+   * @param rows its blocks before
    */
   freed(name: string, rows: readonly (readonly number[])[], { free, published }: Sight): void {
     const { unhashedFirst } = this.#ledger.rules.version;
@@ -75,9 +75,7 @@ export class GroupAudit {
       throw new Violation('I22', `${name} frees [${back}] of its rows, the queue ends with [${last}]`);
   }
 
-  /**
-   * No step is in flight: what can be found holds what its hash says (G1).
-   */
+  /** No step is in flight: every block that can be found holds the text of its hash (G1). */
   found(published: readonly FoundBlock[]): void {
     for (const { block, group, hash, print } of published) {
       if (print === null)

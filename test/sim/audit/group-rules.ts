@@ -1,6 +1,8 @@
 // The rules of KV cache groups, as the auditor knows them.
 
-/** A KV cache group as the auditor knows it: what a token of its layers needs of those before it. */
+/**
+ * A KV cache group as the auditor knows it: the earlier tokens that a token of its layers needs.
+ */
 export interface GroupRule {
   readonly type: 'full' | 'sink' | 'sliding' | 'chunked' | 'mamba';
   /** Tokens of a block. */
@@ -15,7 +17,7 @@ export interface GroupRule {
   readonly spare: number;
 }
 
-/** What groups depend on. */
+/** The limits on which groups depend. */
 export interface GroupLimits {
   readonly groups: readonly GroupRule[];
   readonly numBlocks: number;

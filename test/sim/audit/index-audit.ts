@@ -1,6 +1,6 @@
 import { Violation } from './facts.js';
 
-/** What is told of the prefix cache, as plain data; a hash is a text. */
+/** An event of the prefix cache, as plain data; a hash is a text. */
 export type IndexFact =
   | { readonly type: 'cleared' }
   | { readonly type: 'removed'; readonly hashes: readonly string[] }
@@ -8,7 +8,7 @@ export type IndexFact =
       readonly type: 'stored';
       readonly hashes: readonly string[];
       readonly parent: string | null;
-      /** Which block of its text the first one is. */
+      /** The number of the first block in its text. */
       readonly firstBlock?: number | null;
       /** The tokens of each block. */
       readonly tokens: readonly (readonly number[])[];
@@ -20,13 +20,13 @@ export type IndexFact =
     };
 
 /**
- * A reader of the events of the prefix cache, which knows nothing else of it: what it would tell a
- * router. I21: the events alone give the hashes that the cache has, and a block is stored once and
- * after its parent. Only stored blocks are removed or found, and a hash has one content.
+ * A reader of the events of the prefix cache, which knows nothing else of it, like a router. I21:
+ * the events alone give the hashes that the cache has, and a block is stored once and after its
+ * parent. Only stored blocks are removed or found, and a hash has one content.
  */
 export class IndexAudit {
   readonly #known = new Set<string>();
-  /** What each hash was stored for, also after it was removed. */
+  /** The content for which each hash was stored, also after it was removed. */
   readonly #contents = new Map<string, string>();
   /** Whether the tokens under a hash may differ: a session drops a token, and keeps the hash of its block, as in vLLM. */
   hasSessions = false;
@@ -42,7 +42,7 @@ export class IndexAudit {
 
   /**
    * Compares with the hashes that the cache has now.
-   * @param unsure those that may be of a part of a block, which nobody finds and nobody is told of
+   * @param unsure hashes that may be of a part of a block, which nobody finds and no event names
    * @throws Violation
    */
   check(hashes: readonly string[], unsure: readonly string[]): void {
@@ -73,7 +73,7 @@ export class IndexAudit {
       throw new Violation('I21', `${hashes.length} blocks are stored, with the tokens of ${tokens.length}`);
     let before = parent;
     for (const [i, hash] of hashes.entries()) {
-      // It may be gone by now: a block that was lost leaves its children behind.
+      // The parent may be gone by now: a block that was lost leaves its children behind.
       if (before !== null && !this.#contents.has(before) && hasHoles !== true)
         throw new Violation('I21', `${hash} is stored before its parent ${before}`);
       if (this.#known.has(hash) !== isReused)

@@ -17,7 +17,7 @@ export class Ledger {
   finishedHandles: number[] = [];
   /** Anomalies that were caused, by reason. */
   readonly anomalies = new Map<string, number>();
-  /** Ended, and the connector has not been told in the same call. */
+  /** Ended requests whose end the connector must still get in the same call. */
   readonly untold = new Set<Account>();
   now = 0;
   /** Aborts of which it is not known here whether they were asked for in time to be passed on. */
@@ -32,7 +32,7 @@ export class Ledger {
   isPaused = false;
   /** About whom the connector asked for patience in this call. */
   readonly patient = new Set<number>();
-  /** Whose end the connector is being told. */
+  /** The request whose end is just being reported to the connector. */
   telling: Account | null = null;
   /** Finished, and nobody waits for their blocks any more. */
   quarantined: ReadonlySet<number> = new Set();
@@ -135,7 +135,7 @@ export class Ledger {
     this.started.push({ handle: account.handle, kept, chunk });
   }
 
-  /** What the request has taken too long for by now; null if for nothing. */
+  /** The time limit that the request has exceeded by now; null if there is none. */
   lateFor({ queuedSince, timedSince, asked }: Account): string | null {
     const { queueDeadline } = this.rules;
     if (queuedSince >= 0 && queueDeadline > 0 && this.now - queuedSince >= queueDeadline) {

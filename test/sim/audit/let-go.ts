@@ -22,7 +22,7 @@ export class LetGo {
     this.#turns = turns;
   }
 
-  /** A step was planned. Told before `Turns` sees what can be seen then. */
+  /** A step was planned. Called before `Turns` sees the state after it. */
   planned(step: number, { requests }: Sight): void {
     for (const { handle, rows } of requests) {
       const before = this.#turns.of(handle).rows;
@@ -33,12 +33,12 @@ export class LetGo {
     }
   }
 
-  /** This step is updated: those behind it are what is in flight. */
+  /** This step is updated: the steps behind it are in flight. */
   updated(step: number): void {
     this.#gone = this.#gone.filter((gone) => gone.step > step);
   }
 
-  /** Those blocks of a request which were let go in this step or later ones. */
+  /** Blocks of a request that were released in this step or later ones. */
   of(handle: number, since: number): readonly number[] {
     return this.placesOf(handle, since).map(({ block }) => block);
   }

@@ -12,13 +12,16 @@ interface Allowed {
   /** Blocks that a row or a load left wrong, and those behind them. */
   bad: ReadonlySet<number>;
   /**
-   * Somebody who may have shared them has left, so that every request that was admitted since may
+   * A request that may have shared them has left, so that every request that was admitted since may
    * be computed again.
    */
   forgets: boolean;
 }
 
-/** Who goes back from running to waiting when a step is updated: only who shares what failed in it. */
+/**
+ * Requests that go back from running to waiting when a step is updated: they must share a block
+ * that failed in it.
+ */
 export class RecomputeAudit {
   readonly #ledger: Ledger;
   readonly #steps: StepAudit;
@@ -26,7 +29,10 @@ export class RecomputeAudit {
   readonly #turns: Turns;
   readonly #letGo: LetGo;
   #allowed: Allowed | null = null;
-  /** Those that ran when it began, and their blocks, what was let go in flight among them. */
+  /**
+   * Requests that ran when the update began, and their blocks, with those that steps in flight have
+   * released.
+   */
   readonly #ran = new Map<Account, readonly number[]>();
 
   constructor(ledger: Ledger, steps: StepAudit, transfers: TransferAudit, turns: Turns, letGo: LetGo) {
@@ -37,13 +43,13 @@ export class RecomputeAudit {
     this.#letGo = letGo;
   }
 
-  /** A step was planned. Told before `Turns` sees what can be seen then. */
+  /** A step was planned. Called before `Turns` sees the state after it. */
   planned(step: number, sight: Sight): void {
     this.#letGo.planned(step, sight);
   }
 
   /**
-   * A step is updated, and the results of its rows and loads are known. Told before anything that
+   * A step is updated, and the results of its rows and loads are known. Called before anything that
    * follows from it.
    * @param results null: the step failed as a whole
    * @param lost blocks whose KV the device has lost
@@ -73,7 +79,8 @@ export class RecomputeAudit {
       for (const block of this.#goneOf(account)) bad.add(block);
     }
     if ([...rows, ...loads].some(({ account }) => account.reason !== null)) forgets = true;
-    // Who shares a row's blocks is computed again, and has left when the loads are looked at.
+    // A request that shares a row's blocks is computed again, and has left when the loads are
+    // looked at.
     if (rows.length > 0 && loads.length > 0) forgets = true;
     // And a request that is computed again for either reason has left when the lost blocks are
     // looked at.
@@ -101,7 +108,10 @@ export class RecomputeAudit {
     });
   }
 
-  /** And what was computed from them: who hit a block of a window need not hold what that block was computed from. */
+  /**
+   * Adds the blocks that were computed from them. A request that hit a block of a window need not
+   * hold the blocks from which that one was computed.
+   */
   #addBuilt(bad: Set<number>): void {
     const { groups } = this.#ledger.rules;
     if (groups.every(({ type }) => type === 'full' || type === 'sink')) return;
@@ -127,7 +137,7 @@ export class RecomputeAudit {
     return Math.min(Number.POSITIVE_INFINITY, ...firsts);
   }
 
-  /** What steps in flight have let go of its rows since it was admitted. */
+  /** Blocks of its rows that steps in flight have released since it was admitted. */
   #goneOf({ handle, admittedStep }: Account): readonly number[] {
     return this.#letGo.of(handle, admittedStep);
   }
@@ -159,7 +169,10 @@ export class RecomputeAudit {
   }
 }
 
-/** Whether a request still has the blocks that it had in that step. Who ended with an error has left none behind. */
+/**
+ * Whether a request still has the blocks that it had in that step. A request that ended with an
+ * error has left none behind.
+ */
 function holdsSince(account: Account, step: number): boolean {
   const { reason, admittedStep, container, hasBlocks } = account;
   if (reason !== null) return false;

@@ -4,7 +4,9 @@ import { Violation } from './facts.js';
 import { mostTokens } from './group-rules.js';
 import type { Ledger } from './ledger.js';
 
-/** Chunks and ends of sessions: which chunk is answered at once, which waits, which is not wanted. */
+/**
+ * Chunks and ends of sessions: chunks that are answered at once, that wait, or that are refused.
+ */
 export class SessionAudit {
   readonly #ledger: Ledger;
 
@@ -12,7 +14,7 @@ export class SessionAudit {
     this.#ledger = ledger;
   }
 
-  /** @param outcome what it was answered, or the code of the refusal */
+  /** @param outcome the answer, or the code of the refusal */
   chunked(key: string | number, chunk: ChunkFacts, outcome: string): void {
     const account = this.#open(key, 'chunk');
     const expected = account === undefined ? 'skipped' : this.#add(account, chunk);

@@ -1,9 +1,14 @@
 // Checks of visible state that need no history; the engine's audit makes them too.
 import { type Seen, type Sight, Violation } from './facts.js';
 
-/** What must be so of every sight, whatever led to it. Both auditors begin with these checks. */
+/**
+ * Conditions that every sight must meet, whatever led to it. Both auditors begin with these checks.
+ */
 
-/** Where each tracked request stands: in exactly one container, in the one that its status and it itself say (I1, I2). */
+/**
+ * The container of each tracked request: exactly one, and the one that its status and the request
+ * itself name (I1, I2).
+ */
 export class Places {
   readonly #places = new Map<string, string>();
 
@@ -91,7 +96,7 @@ export function checkBlocks(sight: Sight, numBlocks: number, sinks = 0): void {
   }
 }
 
-/** The gauges say what can be counted (I13). */
+/** The gauges agree with the counts (I13). */
 export function checkGauges(sight: Sight): void {
   const { gauges, running, waiting, skipped, draining, quarantined, free, requests } = sight;
   const right: Record<string, number> = {

@@ -19,11 +19,11 @@ interface SyncLoad {
   /** The step that reads it. */
   readonly step: number;
   readonly blocks: readonly number[];
-  /** Which admission of the request it belongs to: the blocks may be somebody else's after another one. */
+  /** The load's admission: after another one, the blocks may belong to another request. */
   readonly admission: number;
   /**
-   * In which turn the request had each block when the step was planned. It may have released a
-   * block since, and taken it again.
+   * The turn in which the request had each block when the step was planned. The request may have
+   * released a block since, and taken it again.
    */
   readonly turns: Map<number, number>;
   /** Whether the outputs of the step for this request certainly count. */
@@ -69,7 +69,7 @@ export class TransferAudit {
     if (account.isLive) account.mayFail = 'its connector failed';
   }
 
-  /** It threw when it was told of a new request, which ends at the next step. */
+  /** The connector threw at the report of a new request, which ends at the next step. */
   doomed(handle: number): void {
     this.#ledger.anomaly('connector-failed');
     this.#ledger.account(handle).isDoomed = true;
@@ -96,7 +96,7 @@ export class TransferAudit {
       throw new Violation('I5', `${name} has ${numTokens} tokens, and ends with the KV of ${numHanded}`);
   }
 
-  /** It threw where nothing depends on it. */
+  /** The connector threw where nothing depends on it. */
   threw(): void {
     this.#ledger.anomaly('connector-failed');
   }
@@ -147,7 +147,10 @@ export class TransferAudit {
     this.#begun.push(account);
   }
 
-  /** What a request needs that goes on behind a load is there, or is brought; and nothing is brought that it does not need (I22). */
+  /**
+   * Every place that a request needs behind a load is there, or is loaded. No place is loaded that
+   * it does not need (I22).
+   */
   #hasPlaces(
     { name }: Account,
     rows: readonly (readonly number[])[],
@@ -177,7 +180,7 @@ export class TransferAudit {
     }
   }
 
-  /** A step was planned, and `Turns` has seen what can be seen then. */
+  /** A step was planned, and `Turns` has seen the state after it. */
   planned(step: number): void {
     for (const { account, blocks, turns } of this.#syncLoads.get(step) ?? [])
       for (const block of blocks) turns.set(block, this.#turns.turnOf(account.handle, block));
@@ -201,7 +204,7 @@ export class TransferAudit {
     return begun.map(({ handle }) => handle);
   }
 
-  /** The connector is told of an end. */
+  /** The connector gets the end of a request. */
   finishing(handle: number, reason: Reason): void {
     const account = this.#ledger.account(handle);
     account.toldReason = reason;
@@ -238,7 +241,7 @@ export class TransferAudit {
   }
 
   /**
-   * Which loads failed: looked at before the tokens of the step.
+   * The loads that failed: looked at before the tokens of the step.
    * @param step the one that is updated, -1 = none
    */
   failures(facts: TransferFacts, step: number): void {
@@ -249,7 +252,7 @@ export class TransferAudit {
       const { account, blocks, missing } = load;
       if (lacks) for (const block of blocks) missing.add(block);
       if (missing.size === 0) continue;
-      // It is asked again, or no more.
+      // The connector is asked again, or no more.
       account.askingSince = -1;
       for (const block of blocks) this.#shared(block);
       if (account.admissions === load.admission) this.#markFailed(account, load.isSure);
@@ -257,7 +260,10 @@ export class TransferAudit {
     }
   }
 
-  /** What ended: looked at after the tokens of the step, received before sent, each in the order of the report. */
+  /**
+   * The transfers that ended: looked at after the tokens of the step, received before sent, each in
+   * the order of the report.
+   */
   completions(facts: TransferFacts): void {
     for (const report of facts.received) this.#received(report);
     for (const { handle, child, rank } of facts.sent) this.#sent(handle, child, rank);
@@ -269,7 +275,7 @@ export class TransferAudit {
     return this.#lacking.has(step) || loads.some(({ missing }) => missing.size > 0);
   }
 
-  /** Whatever is in flight may be void: what it waited for too. */
+  /** All steps in flight may be void, with the loads that they waited for. */
   voided(): void {
     for (const load of this.#readersOf(undefined)) load.isSure = false;
   }
@@ -300,7 +306,7 @@ export class TransferAudit {
     }
   }
 
-  /** Of several loads of a request that a report may be about it is the oldest. */
+  /** If a report may be about several loads of a request, the oldest is meant. */
   #failedWhole({ handle, child, rank, step, declined }: ReportFacts): void {
     // A load that a step in flight waits for can fail also when its request has ended: others may
     // have found its blocks.
@@ -347,7 +353,7 @@ export class TransferAudit {
       const { blocks: own, kept } = this.#turns.of(account.handle);
       const blocks = account.waitsForLoad ? account.loadBlocks : [...own, ...kept.keys()];
       if (account.loadChild !== child) isForeign ||= account.waitsForLoad && blocks.includes(block);
-      // Who waits no more went on without that load, and may hold the same blocks again.
+      // A request that waits no more went on without that load, and may hold the same blocks.
       else if (holds(account, blocks)) this.#markFailed(account, account.waitsForLoad);
     }
     for (const load of this.#readersOf(handle)) {
@@ -375,7 +381,7 @@ export class TransferAudit {
     for (const block of blocks) this.#shared(block);
   }
 
-  /** Whoever shares the block may have to wait or to start again. */
+  /** Requests that share the block may have to wait or to start again. */
   #shared(block: number): void {
     for (const account of this.#ledger.live.values()) {
       const { blocks } = this.#turns.of(account.handle);
@@ -404,7 +410,7 @@ export class TransferAudit {
 
   /**
    * Whether a request that was admitted again since found a block in the cache that its load left
-   * wrong. It may have let that go again.
+   * wrong. The request may have released the block again.
    */
   #foundAgain({ account, missing }: SyncLoad): boolean {
     const { groups } = this.#ledger.rules;
@@ -429,7 +435,7 @@ export class TransferAudit {
     if (!account.hasLoad) this.#ledger.waited(account);
   }
 
-  /** What a fence ends: all uses by the connector, or by a child of it, that there are before. */
+  /** The uses that a fence ends: all earlier ones by the connector, or by a child of it. */
   fencing(child: number | undefined): [Account, string][] {
     const { live, held } = this.#ledger;
     const fits = (key: string): boolean =>
@@ -451,7 +457,7 @@ export class TransferAudit {
     return (this.#syncLoads.get(step) ?? []).filter(({ missing }) => missing.size > 0);
   }
 
-  /** Whoever ended must have been told to the connector in the same call. */
+  /** The connector must have got the end of each request in the same call. */
   callEnded(): void {
     for (const { name } of this.#ledger.untold)
       throw new Violation('I5', `${name} ended without requestFinished`);

@@ -6,7 +6,7 @@ export interface Held {
   /** By group, with 0 in places that hold nothing, and in their turns. */
   rows: readonly (readonly number[])[];
   rowTurns: readonly (readonly number[])[];
-  /** What the rows hold, group after group. */
+  /** The blocks in the rows, group after group. */
   blocks: number[];
   turns: number[];
   /** Blocks that it had before and that something still uses, and in which turn it had them. */
@@ -14,8 +14,9 @@ export interface Held {
 }
 
 /**
- * In whose turn a block is. A block enters a new turn each time that it appears in a request's list of blocks. A transfer or a step
- * notes the turns of its blocks when it is planned. A write in an older turn over a newer one went into somebody else's block.
+ * The turn of each block. A block enters a new turn each time that it appears in a request's list
+ * of blocks. A transfer or a step notes the turns of its blocks when it is planned. A write in an
+ * older turn over a newer one went into somebody else's block.
  */
 export class Turns {
   readonly #held = new Map<number, Held>();
@@ -87,7 +88,7 @@ export class Turns {
     return turn;
   }
 
-  /** Who holds a block, for people. */
+  /** The names of the requests that hold a block, for messages. */
   holders(block: number): string[] {
     const holds = ({ blocks, kept }: Held): boolean => blocks.includes(block) || kept.has(block);
     return [...this.#held.values()].filter(holds).map(({ name }) => name);

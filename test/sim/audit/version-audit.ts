@@ -99,7 +99,10 @@ export class VersionAudit {
       throw new Violation('I18', `step ${step} has ${totalTokens} tokens and ${entries.length} drafters`);
   }
 
-  /** Who comes in with one token to compute, among nothing but decodes, gets drafts that nobody made. Nobody else does. */
+  /**
+   * A request that is admitted with one token to compute, among nothing but decodes, gets drafts
+   * that nobody made. No other request gets any.
+   */
   #padding({ entries }: PlanFacts): void {
     const { maxDrafts, version } = this.#ledger.rules;
     const ran = entries.filter(({ kind }) => kind === 'running');
@@ -135,7 +138,7 @@ export class VersionAudit {
     return isPlain && computed >= asked.prompt.length && this.#ledger.rules.pipelineDepth === 1;
   }
 
-  /** Who comes in to compute has places for its drafts where the rule says so. */
+  /** A request that is admitted to compute has places for its drafts where the rule demands it. */
   #lookahead({ entries }: PlanFacts): void {
     const { maxModelLen, groups, version, numBlocks } = this.#ledger.rules;
     if (
@@ -157,7 +160,7 @@ export class VersionAudit {
     }
   }
 
-  /** Who comes in while others run leaves blocks free. */
+  /** A request that is admitted while others run leaves blocks free. */
   #spared(sight: Sight, { entries }: PlanFacts): void {
     const { spare } = this.#ledger.rules.version;
     const comesIn = entries.some(({ kind }) => kind !== 'running') && sight.running.length > 1;
@@ -168,7 +171,7 @@ export class VersionAudit {
       );
   }
 
-  /** Sessions that wait for input have seats where the rule says so. */
+  /** Sessions that wait for input have seats where the rule demands it. */
   #seats(sight: Sight, { entries }: PlanFacts): void {
     const { maxNumSeqs, version } = this.#ledger.rules;
     if (!version.seatsIdle || !entries.some(({ kind }) => kind !== 'running')) return;
@@ -208,7 +211,7 @@ export class VersionAudit {
     }
   }
 
-  /** It may have begun again in the step in which it gave its blocks up. */
+  /** Whether a request began a load in this step, maybe the one in which it gave its blocks up. */
   #beganLoad({ handle, status, blocks }: Seen, step: number): boolean {
     const { loadStep } = this.#ledger.account(handle);
     return status === 'WAITING_FOR_REMOTE_KVS' && loadStep === step && blocks.length > 0;
@@ -232,7 +235,7 @@ export class VersionAudit {
     for (const { handle, rows } of this.#before?.requests ?? []) {
       for (const [g, row] of rows.entries()) {
         if (groups[g].type === 'full' || groups[g].type === 'sink') continue;
-        // Whoever gives a row back may have let go of some of it in the same call.
+        // A request that gives a row back may have released some of its blocks in the same call.
         const left = now.get(handle)?.[g] ?? [];
         const gone = row.filter((block, place) => block !== 0 && (left[place] ?? 0) === 0);
         for (const block of gone) for (const blocks of this.#written.values()) blocks.delete(block);

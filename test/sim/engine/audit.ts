@@ -16,8 +16,8 @@ const CLIENTS_CAUSE = new Set([
 ]);
 
 /**
- * Compares the visible state of an engine after an event with the correct state. It shares no code
- * with the engine.
+ * Compares the visible state of an engine after an event with the correct state. The audit shares
+ * no code with the engine.
  */
 export class EngineAudit {
   readonly #stage: Stage;
@@ -93,7 +93,9 @@ export class EngineAudit {
     }
   }
 
-  /** I1: after a round. A request whose client was told of its end is gone when the next round is over. */
+  /**
+   * I1: after a round. A request whose client knows its end is gone when the next round is over.
+   */
   ghosts(sight: Sight, clients: ReadonlyMap<number, Client>): void {
     const before = this.#ghosts;
     this.#ghosts = new Map();

@@ -17,7 +17,7 @@ export interface Wish extends Stops {
   isSession: boolean;
   hasGrammar: boolean;
   timeoutMs?: number;
-  /** Reads at once; begins when it is told to; or leaves after the first output. */
+  /** Reads at once; begins when the simulation calls; or leaves after the first output. */
   reads: 'at once' | 'late' | 'leaves';
 }
 
@@ -30,7 +30,7 @@ export class Client {
   /** Somebody asked to abort the request, with this reason. */
   abortAsked = false;
   reason: unknown = undefined;
-  /** It stopped its request itself, with this reason; undefined = it did not. */
+  /** The reason with which the client stopped its request itself; undefined = it did not. */
   stoppedFor: string | null | undefined = undefined;
   /** How its stream ended; `no` = it goes on, `left` = the reader left it, `failed` = it was rejected. */
   ended: 'no' | 'stop' | 'length' | 'abort' | 'left' | 'failed' = 'no';
@@ -213,7 +213,7 @@ export class Client {
     stage.broke('I14', `${this.name} failed, and nothing happened to it: ${error.message}`);
   }
 
-  /** The result must say what the stream says, and nobody may wait for it for ever. */
+  /** The result must agree with the stream, and nobody may wait for it for ever. */
   #resulted(reason: string, numTokens: number, error?: unknown): void {
     this.#stage.note(`${this.name} ended: ${reason} ${error === undefined ? numTokens : String(error)}`);
     if (!this.stream.ended) this.#stage.broke('I14', `${this.name} has a result before its end`);

@@ -15,7 +15,7 @@ interface Submitting {
   reason: unknown;
 }
 
-/** All clients of one engine: who submits what, who sends a chunk, and who is aborted by whom. */
+/** All clients of one engine: their requests, their chunks and their aborts. */
 export class Crowd {
   /** By handle, in the order in which they came. */
   readonly clients = new Map<number, Client>();
@@ -139,13 +139,13 @@ export class Crowd {
     }
   }
 
-  /** One of the last ten who came. */
+  /** A client among the last ten. */
   someone(rng: Rng): Client | undefined {
     const all = [...this.clients.values()];
     return all[Math.max(0, all.length - 1 - rng.below(10))];
   }
 
-  /** One of the last ten is aborted, in one of five ways. */
+  /** Aborts the request of a client among the last ten, in one of five ways. */
   abort(from: 'outside' | 'executor' | 'connector'): void {
     if (from === 'connector' && this.#submitting !== null && this.#abortSubmitting(this.#submitting)) return;
     const rng = this.#stage.rng('aborts');
@@ -175,19 +175,22 @@ export class Crowd {
       // From inside the connector it may come when the end is being made.
       if (from !== 'connector') this.#stage.aborted(each.stream.handle);
     }
-    // The id may name one that its connector is just being told of, and that has no client yet.
+    // The id may name a request that its connector is just getting, and that has no client yet.
     if (way === 'id' && this.#submitting?.id === wish.id && this.#isTold(this.#submitting))
       Object.assign(this.#submitting, { asked: true, reason });
     act();
   }
 
-  /** Whether its id names the request by now, and not one before it, whose end its connector is being told of first. */
+  /**
+   * Whether its id names the request by now, and not an earlier request, whose end the connector
+   * gets first.
+   */
   #isTold({ id }: Submitting): boolean {
     const known = this.#stage.engine.scheduler.get(id);
     return known !== undefined && !this.clients.has(known.handle);
   }
 
-  /** Aborts a request that its connector is just being told of, and that has no client yet. */
+  /** Aborts a request that its connector is just getting, and that has no client yet. */
   #abortSubmitting(submitting: Submitting): boolean {
     const rng = this.#stage.rng('aborts of the newest');
     if (!this.#isTold(submitting) || rng.chance(0.5)) return false;

@@ -15,7 +15,7 @@ import {
   type TierShape,
 } from './setup.js';
 
-/** They need a connector. */
+/** Faults that need a connector. */
 const FAULTS_OF_TIERS = ['fence', 'lost', 'late'] as const;
 
 /** Everything about a run, from its seed alone. */

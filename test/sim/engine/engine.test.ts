@@ -13,7 +13,7 @@ import type { Stage } from './stage.js';
 import { Waits } from './waits.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(6, 30));
-/** What a simulation is for: each of it must happen often. */
+/** The events that simulated lives are for: each of them must happen often. */
 const WANTED = [
   ...['stop', 'length', 'abort', 'abort with a reason', 'error', 'stops asked', 'stops refused'],
   ...['loads', 'synchronous loads', 'stores', 'stores dropped', 'hand-overs', 'settled stores', 'released'],
@@ -47,7 +47,8 @@ describe('a wait for a grammar whose deadline is over', () => {
       ...{ name: () => 'g', blame: () => {}, strikes: () => throws, rng: () => ({ chance: () => true }) },
     };
     const now = () => stage.now;
-    // What throws is asked at its deadline; the other one waits on, as if there were none.
+    // A grammar that throws is asked at its deadline; the other grammar waits on, as if there were
+    // none.
     const deadlines = { grammar: throws ? 100 : 1000 };
     const driver = new Driver({ now, deadlines, pipelineDepth: 2, maxNumSeqs: 1, grammarFailures: 'update' });
     const world = Object.assign(stage, { engine: driver }) as unknown as Stage;

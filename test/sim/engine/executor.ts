@@ -10,7 +10,7 @@ import { Reading } from './layers.js';
 import type { Stage } from './stage.js';
 import { allowedKind, follow, nextToken } from './text.js';
 
-/** What a step does to one request, as its plan and tables said when it was submitted. */
+/** The work of a step for one request, by its plan and tables at the time of its submission. */
 interface Row {
   handle: number;
   isAdmitted: boolean;
@@ -259,11 +259,14 @@ export class SimExecutor implements Executor {
         }
       }
     }
-    // Which state is the last one is known when the drafts have been verified.
+    // The last state is known when the drafts have been verified.
     if (drafts.length === 0 || garbled) this.#keepStates(row, end);
   }
 
-  /** What stands at a position, or of a group of states: the state behind it, as far as the row has it. */
+  /**
+   * The content at a position, or of a group of states: the state behind it, as far as the row has
+   * it.
+   */
   #content({ blocks, states, from }: Row, rank: number, g: number, p: number): number {
     const { kv } = this.#stage;
     return keepsTokens(kv.groups[g]) ? kv.planes[rank][kv.at(g, blocks, p)] : states[rank][g][p - from + 1];
@@ -302,7 +305,9 @@ export class SimExecutor implements Executor {
     );
   }
 
-  /** What all ranks together read in front of positions behind a row's computed tokens. */
+  /**
+   * The values that all ranks together read in front of positions behind a row's computed tokens.
+   */
   #readAll(row: Row): (end: number) => number {
     const { kv } = this.#stage;
     const readings = kv.planes.map(
@@ -323,7 +328,7 @@ export class SimExecutor implements Executor {
     rows.forEach((row, i) => {
       if (row.fails) errors[i] = 1;
       if (!row.samples) return;
-      // What comes behind a failed row is computed on something all the same.
+      // Steps behind a failed row compute on its tokens all the same.
       const sampled = this.#sampleRow(row);
       const made = this.#draft(row, sampled, step);
       if (row.fails) return;
@@ -363,13 +368,13 @@ export class SimExecutor implements Executor {
     return sampled;
   }
 
-  /** What may come next: now and then wrong, and never what a grammar is asked about. */
+  /** The drafts of the next tokens: now and then wrong, and never shown to a grammar. */
   #draft(row: Row, sampled: readonly number[], step: number): number[] {
     const { maxDrafts, pipelined } = this.#drafting;
     const count = pipelined ? maxDrafts : mix(step, row.handle) % (maxDrafts + 1);
     const { kv } = this.#stage;
     const from = row.end + sampled.length - 1;
-    /** What these tokens would keep, by group. */
+    /** The KV that these tokens would leave, by group. */
     const kept = kv.groups.map((): number[] => []);
     const content = (g: number, p: number): number =>
       p < from ? this.#content(row, 0, g, p) : kept[g][p - from];

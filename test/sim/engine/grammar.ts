@@ -8,7 +8,7 @@ export class SimGrammar implements Grammar {
   /** After all tokens that it took. */
   state: number;
   handle = -1;
-  /** It has thrown. */
+  /** The grammar has thrown. */
   hasFailed = false;
   readonly #stage: Stage;
   readonly #readyAt: number;
@@ -47,7 +47,7 @@ export class SimGrammar implements Grammar {
     return tokens.length;
   }
 
-  /** Throws, or says no. */
+  /** Throws, or refuses. */
   #fail(): boolean {
     const stage = this.#stage;
     const rng = stage.rng('grammars');

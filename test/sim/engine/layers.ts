@@ -24,29 +24,29 @@ export function stepsKept({ like, windowBasis, pipelineDepth = 1 }: EngineSetup[
   return basis === 'processed' ? pipelineDepth : 1;
 }
 
-/** What the KV of a position holds: all of the text before it as it was read, and its token. */
+/** The KV of a position: all of the text before it as it was read, and its token. */
 export function contentOf(before: number, token: number): number {
   return mix(before, token);
 }
 
-/** What was read up to and including a position. */
+/** The value that was read up to and including a position. */
 function absorb(before: number, content: number): number {
   return mix(before + 1, content);
 }
 
 /**
- * What the layers of all groups read in front of positions, each as much as its group shows it. Positions that follow each other are read in one
- * go where nothing is ever out of sight.
+ * The values that the layers of all groups read in front of positions, each as much as its group
+ * shows it. Positions that follow each other are read in one go where nothing is ever out of sight.
  */
 export class Reading {
   readonly #groups: readonly GroupRule[];
   readonly #root: number;
   readonly #content: (group: number, position: number) => number;
-  /** Of each group: what was read in front of `#end`. */
+  /** Of each group: the value that was read in front of `#end`. */
   readonly #reads: number[];
   #end = 0;
 
-  /** @param content what stands at a position, or of a group of states: the state behind it */
+  /** @param content the content at a position, or of a group of states: the state behind it */
   constructor(
     groups: readonly GroupRule[],
     root: number,
@@ -58,7 +58,10 @@ export class Reading {
     this.#reads = groups.map(() => root);
   }
 
-  /** What a token at this position sees of those before it; never asked for an earlier one than before. */
+  /**
+   * The value that a token at this position reads of the tokens before it. No position is earlier
+   * than the one of the last call.
+   */
   before(position: number): number {
     let all = 0;
     for (const [g, group] of this.#groups.entries()) {
@@ -70,8 +73,8 @@ export class Reading {
   }
 
   /**
-   * What the layers of a group keep of a position whose token is `token`. @param before the KV that
-   * was read in front of it
+   * The KV that the layers of a group keep of a position whose token is `token`.
+   * @param before the KV that was read in front of it
    */
   kept(g: number, position: number, before: number, token: number): number {
     const content = contentOf(before, token);

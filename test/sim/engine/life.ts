@@ -49,7 +49,10 @@ export class EngineLife {
   readonly #dice: EventDice<EngineEvent>;
   /** How many records the log takes until its sink fails; below 0 it has failed. */
   #recordsLeft: number;
-  /** What the last step did, until the engine was looked at; `#planned` is the last plan that was looked at. */
+  /**
+   * The report of the last step, until the engine was looked at; `#planned` is the last plan that
+   * was looked at.
+   */
   #report: StepReport | null = null;
   #planned = 0;
   /** Consecutive steps that reported `stalled` with nothing left to do. */
@@ -126,7 +129,7 @@ export class EngineLife {
     this.stage.check();
   }
 
-  /** Ends the run as its setup says. The log may fail here too. */
+  /** Ends the run in the way of its setup. The log may fail here too. */
   async #end(): Promise<void> {
     const { end } = this.setup;
     try {
@@ -362,7 +365,7 @@ export class EngineLife {
     return isQuiet && left === 0 && !this.engine.hasWork();
   }
 
-  /** Every worker was told of every request that ended. */
+  /** Every worker got the end of every request. */
   #checkPeers(): void {
     for (const [rank, worker] of this.#workers.entries()) {
       for (const handle of this.#audit.lived) {
@@ -391,7 +394,7 @@ export class EngineLife {
     if (state !== 'disposed') throw new Violation('I13', `health says ${state} after ${how}`);
   }
 
-  /** The log failed: every stream fails with a code, health says so, and nothing hangs. */
+  /** The log failed: every stream fails with a code, health reports it, and nothing hangs. */
   async #endBroken(): Promise<void> {
     const { stage, engine } = this;
     if (engine.health().state === 'disposed') return;

@@ -7,7 +7,9 @@ import type { Stage } from './stage.js';
 import type { SimConnector } from './tier/connector.js';
 import type { SimWorker } from './tier/worker.js';
 
-/** Who runs the engine: holds blocks, resets the prefix cache, pauses, and fences transfers. */
+/**
+ * The operator of the engine: holds blocks, resets the prefix cache, pauses, and fences transfers.
+ */
 export class Operator {
   readonly #stage: Stage;
   readonly #executor: SimExecutor;

@@ -2,7 +2,7 @@
 import { Rng } from '../shared/rng.js';
 import type { EngineSetup, Scene, TierShape } from './setup.js';
 
-/** One of them is drawn where a run has a scene; resets are drawn twice as often. */
+/** The scenes from which a run with a scene draws one; resets are drawn twice as often. */
 export const SCENES: readonly Scene[] = [
   ...(['sessions', 'stuck sessions', 'pressure', 'hand-overs', 'quarantine'] as const),
   ...(['resets', 'resets', 'verdicts', 'fences', 'adapters', 'freed'] as const),
@@ -16,7 +16,8 @@ export function setTheScene({ seed, engine, faults, workload, scene }: EngineSet
   switch (scene) {
     case 'stuck sessions':
       Object.assign(tier, { loads: 1, syncLoads: 0, remote: 1, asksLater: 0 });
-      // Prompts that take most of a pool, so that one who keeps blocks is in everybody's way.
+      // Prompts that take most of a pool, so that a request that keeps blocks is in everybody's
+      // way.
       Object.assign(engine, { policy: 'priority', loadFailurePolicy: 'recompute', reserveFullIsl: true });
       Object.assign(workload, { longestPrompt: Math.floor(0.8 * (engine.maxModelLen ?? 0)), numFamilies: 4 });
       Object.assign(faults, { loadFails: 0.5, lost: 0 });
@@ -54,7 +55,7 @@ export function setTheScene({ seed, engine, faults, workload, scene }: EngineSet
       Object.assign(faults, { loadFails: 0.3, reportsThrow: 0.15 });
       break;
     case 'freed':
-      // What ends while its step runs, and the step behind it takes its blocks.
+      // Requests end while their steps run, and the step behind takes their blocks.
       Object.assign(tier, { ...busy, protection: 'fence', loads: 0.3, handsOver: 0 });
       Object.assign(workload, { syncAnswers: 0, mostTokens: 4, sessions: 0 });
       Object.assign(workload.weights, { step: 50, compute: 10, answer: 12, submit: 25, abort: 12 });
@@ -76,8 +77,9 @@ export function setTheScene({ seed, engine, faults, workload, scene }: EngineSet
 }
 
 /**
- * One run in five that has no scene has sessions and states in a pool that is hardly larger than one request needs. Whoever waits there with blocks
- * of its own may need more beside them than there are, and no deadline ends its wait.
+ * One run in five that has no scene has sessions and states in a pool that is hardly larger than
+ * one request needs. A request that waits there with blocks of its own may need more than there
+ * are, and no deadline ends its wait.
  */
 export function drawTightStates(setup: EngineSetup, rng: Rng): void {
   const { engine, faults, workload, scene } = setup;

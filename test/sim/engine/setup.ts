@@ -37,7 +37,7 @@ export interface TierShape {
   protection: Protection;
   numRanks: number;
   numChildren: number;
-  /** It says which ranks report. */
+  /** Whether the connector declares which ranks report. */
   declares: boolean;
   /** Probability that a request stores what it computes, block by block; that it is handed over when it ends. */
   stores: number;

@@ -7,16 +7,16 @@ import { draftPlaces, stepsKept } from './layers.js';
 import type { EngineFault, EngineSetup } from './setup.js';
 import type { Transcript } from './text.js';
 
-/** What the simulation did that may have ended a request. */
+/** An act of the simulation that may have ended a request. */
 export type Cause = 'row' | 'step' | 'load' | 'connector' | 'grammar' | 'wait' | 'borrower' | 'broken';
 
 /** Common data of one run: clock, memory, dice, and the facts for the audit. */
 export class Stage extends SeededRun<EngineSetup, EngineFault> {
   readonly kv: Kv;
-  /** What its KV cache groups depend on. */
+  /** The limits on which its KV cache groups depend. */
   readonly limits: GroupLimits;
   engine!: Engine;
-  /** The engine was ended or broken on purpose. What comes later is ignored. */
+  /** The engine was ended or broken on purpose. Later events are ignored. */
   isOver = false;
   /** The text of every request, by handle. */
   readonly transcripts = new Map<number, Transcript>();
@@ -55,7 +55,7 @@ export class Stage extends SeededRun<EngineSetup, EngineFault> {
     this.#aborted.add(handle);
   }
 
-  /** Its connector is told of the end of a request. */
+  /** Its connector gets the end of a request. */
   finished(handle: number, isCut: boolean): void {
     if (isCut || !this.#aborted.has(handle)) return;
     this.broke('I14', `${this.name(handle)} ended well for its connector, and was aborted before`);
@@ -90,7 +90,10 @@ export class Stage extends SeededRun<EngineSetup, EngineFault> {
       );
   }
 
-  /** What the KV of a place of a request's text is to be. Of a group of states: the state behind its last token. */
+  /**
+   * The correct KV of a place of a request's text. Of a group of states: the state behind its last
+   * token.
+   */
   contentsOf(handle: number, { group, index }: { group: number; index: number }): Int32Array {
     const { size } = this.kv.groups[group];
     const text = this.transcripts.get(handle) as Transcript;

@@ -6,7 +6,7 @@ import { Reading } from './layers.js';
 /** Kinds of tokens that a grammar tells apart. */
 const KINDS = 3;
 
-/** What stands in front of every text of this salt and adapter. */
+/** The value in front of every text of this salt and adapter. */
 export function rootOf(salt: string, adapter: string): number {
   let root = 1;
   for (const part of [salt, '/', adapter]) {
@@ -21,7 +21,9 @@ export function nextToken(read: number, kind: number): number {
   return kind < 0 || token === END_TOKEN ? token : token - (token % KINDS) + kind;
 }
 
-/** What a grammar in this state allows next, and the state that a token leads to. */
+/**
+ * The kind of token that a grammar in this state allows next, and the state that a token leads to.
+ */
 export function allowedKind(state: number): number {
   return state % KINDS;
 }
@@ -48,8 +50,9 @@ export interface Answer {
 }
 
 /**
- * All that a model without pages would say: a pure function of prompt, salt, adapter, grammar and a session's chunks. Behind
- * the end of an answer the text goes on as long as somebody asks, until the next chunk begins there.
+ * All output of a model without pages: a pure function of prompt, salt, adapter, grammar and a
+ * session's chunks. Behind the end of an answer the text goes on as long as somebody asks, until
+ * the next chunk begins there.
  */
 export class Transcript {
   readonly root: number;
@@ -87,7 +90,7 @@ export class Transcript {
     this.#state = grammarState;
     this.#stateAtEnd = grammarState;
     this.#prompt(prompt);
-    // A session without a prompt says nothing before its first chunk.
+    // A session without a prompt generates nothing before its first chunk.
     this.#hasEnded = prompt.length === 0;
   }
 
@@ -102,7 +105,7 @@ export class Transcript {
     return this.#tokens[position];
   }
 
-  /** What a group keeps of a position. */
+  /** The content that a group keeps of a position. */
   content(position: number, group: number): number {
     this.#grow(position);
     return this.#contents[group][position];

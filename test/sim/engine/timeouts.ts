@@ -4,7 +4,9 @@ import type { Stage } from './stage.js';
 /** How long requests have stood in the queue, and how long they have taken as a whole, as their clients would count it. */
 export class Timeouts {
   readonly #stage: Stage;
-  /** Since when each request that does not run stands in the queue, and which stay there that is. */
+  /**
+   * For each request that does not run: its stay in the queue, and the time since which that lasts.
+   */
   readonly #queued = new Map<number, { stay: string; since: number }>();
   /** When the time of each request that has one is over. */
   readonly #due = new Map<number, number>();

@@ -59,7 +59,7 @@ export class Waits {
     return (scheduler.getByHandle(handle)?.grammar as SimGrammar | null)?.hasFailed === true;
   }
 
-  /** Whose deadline is over by now may end for it: that explains its end. */
+  /** A request whose deadline is over by now may end for it: that explains its end. */
   blame(): void {
     const { load = 0 } = this.#stage.setup.engine.deadlines || {};
     for (const [handle, since] of this.#connector?.asking ?? []) {

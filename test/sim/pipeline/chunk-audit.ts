@@ -1,7 +1,7 @@
 import type { PipelineMessage, RequestKey } from '../../../src/pipeline/transport/messages.js';
 import type { World } from './world.js';
 
-/** What was seen of the chunks of one request between two parties. */
+/** The observed chunks of one request between two parties. */
 interface Link {
   sent: number;
   /** The last chunk whose taking its sender has heard of. */
@@ -24,11 +24,16 @@ export interface Expected {
 export class ChunkAudit {
   readonly #world: World;
   readonly #links = new Map<string, Link>();
-  /** What each request has to become, and its name in the journal: keys differ from run to run. */
+  /**
+   * The expected texts of each request, and its name in the journal: keys differ from run to run.
+   */
   readonly #expected = new Map<RequestKey, Expected>();
-  /** What the request is that is submitted next. */
+  /** The request that is submitted next. */
   next: Expected | null = null;
-  /** When a stage has said last that it has computed a chunk of a request, and when one has heard that last, in milliseconds. */
+  /**
+   * The last times at which a stage reported a computed chunk of a request, and at which a stage
+   * received such a report, in milliseconds.
+   */
   readonly #computedAt = new Map<string, number>();
   readonly #heardAt = new Map<string, number>();
   /** When a request has ended for its client, in milliseconds; by its name. */
@@ -43,12 +48,18 @@ export class ChunkAudit {
     for (const pair of [...this.#links.keys()]) if (pair.startsWith(`${stage}>`)) this.#links.delete(pair);
   }
 
-  /** When a stage has said last that a chunk of the request of this name is computed, in milliseconds; 0: never. */
+  /**
+   * The last time at which a stage reported a computed chunk of the request of this name, in
+   * milliseconds; 0: never.
+   */
   computedAt(name: string, party: string): number {
     return this.#computedAt.get(`${name} ${party}`) ?? 0;
   }
 
-  /** When a stage has heard last that a chunk of this request that it sent is computed, in milliseconds; 0: never. */
+  /**
+   * The last time at which a stage received the report that its chunk of this request is computed,
+   * in milliseconds; 0: never.
+   */
   heardAt(name: string, party: string): number {
     return this.#heardAt.get(`${name} ${party}`) ?? 0;
   }
@@ -95,7 +106,10 @@ export class ChunkAudit {
     if (link !== undefined) link.taken = Math.max(link.taken, message.number);
   }
 
-  /** A stage forgets what has ended as soon as it can know: at once where messages come, and else when it says what it has. */
+  /**
+   * A stage forgets an ended request as soon as it can know: at once where messages come, and else
+   * when it reports its requests.
+   */
   #checkKnown(party: string, key: RequestKey): void {
     const { setup, now, calmAt } = this.#world;
     const name = this.#expected.get(key)?.name ?? '';

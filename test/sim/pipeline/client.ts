@@ -4,7 +4,7 @@ import type { PipelineStream } from '../../../src/pipeline/orchestrator/pipeline
 import type { Answers } from './text.js';
 import type { World } from './world.js';
 
-/** What a client asks for, and what it has to get. */
+/** The request of a client, and the correct answers. */
 export interface Wish {
   /** Its name in the journal: an id is used again. */
   readonly name: string;
@@ -31,7 +31,7 @@ export class Client {
   readonly stream: PipelineStream;
   /** Inputs of a session that were given. */
   given = 1;
-  /** When it is aborted; what was true of the stream then. */
+  /** When the request is aborted: the reason, and whether its stream had ended. */
   abortedWith: { readonly reason: unknown; readonly hadEnded: boolean } | null = null;
   /** Its client died. */
   isDead = false;
@@ -113,7 +113,10 @@ export class Client {
     this.#world.note(`${name} ended: ${told(ended)}`);
   }
 
-  /** If it failed because a stage waited too long, and was not asked before: what the stage said. */
+  /**
+   * If the request failed because a stage waited too long, and this was not asked before: the
+   * stage's message.
+   */
   stallTold(): { name: string; waitedMs: number; stallMs: number; isForChunk: boolean } | null {
     if (this.#wasAsked || this.#ended?.kind !== 'error') return null;
     this.#wasAsked = true;
@@ -167,7 +170,7 @@ export class Client {
     });
   }
 
-  /** It has ended well: everything has come. */
+  /** The request has ended well: everything has come. */
   #checkWhole(result: PipelineResult): void {
     const { answers, wants, reads } = this.wish;
     const { stages } = this.#world.setup;

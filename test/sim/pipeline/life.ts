@@ -180,7 +180,10 @@ export class PipelineLife {
     );
   }
 
-  /** A client dies without a word; another one begins. What the dead one had must go from the stages. */
+  /**
+   * A client dies silently; another one begins. The stages must forget the requests of the dead
+   * client.
+   */
   #die(party: Party): void {
     this.world.note('a client dies');
     this.#transport.cut(party.name);
@@ -198,7 +201,7 @@ export class PipelineLife {
     return { pipeline, name: this.#transport.newest, clients: [], numAsked: 0 };
   }
 
-  /** Once a client has ended, what made it end has to be true. */
+  /** Once a client has ended, the reason of its end has to be true. */
   #look(client: Client): void {
     if (!client.hasEnded || client.isDead) return;
     if (!this.#transport.audit.endedAt.has(client.wish.name))

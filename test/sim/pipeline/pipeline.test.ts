@@ -7,7 +7,7 @@ import { PIPELINE_PLANTS } from './plants.js';
 import { PIPELINE_LOOP } from './run.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(12, 24));
-/** What a simulation is for: each of it must happen. */
+/** The events that simulated lives are for: each of them must happen. */
 const WANTED = [
   ...['chunks', 'end stop', 'end length', 'end abort', 'end error', 'preemptions'],
   ...['fault late', 'fault lost', 'fault doubled', 'fault ghost', 'fault restart', 'fault silence'],

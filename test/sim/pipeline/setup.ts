@@ -4,7 +4,7 @@ import { type DrawnRules, drawRules } from '../shared/draw-rules.js';
 import { drawFaults } from '../shared/draws.js';
 import { Rng } from '../shared/rng.js';
 
-/** What goes wrong, beside clients that leave. */
+/** The faults of a run, beside clients that leave. */
 export const PIPELINE_FAULTS = [
   /** A message is late: others overtake it. */
   'late',
@@ -18,7 +18,7 @@ export const PIPELINE_FAULTS = [
   'silence',
   /** An executor fails a step. */
   'stepFails',
-  /** A client dies without a word. */
+  /** A client dies silently. */
   'clientDies',
 ] as const;
 export type PipelineFault = (typeof PIPELINE_FAULTS)[number];
@@ -37,7 +37,7 @@ export interface StageSetup {
   enablePrefixCaching: boolean;
   /** null: one list of blocks for each request. */
   kvGroups: KvGroupOptions[] | null;
-  /** In what versions of vLLM differ. */
+  /** The rules in which versions of vLLM differ. */
   rules: DrawnRules;
   seed: number;
 }
@@ -48,7 +48,7 @@ export interface StageSetup {
  */
 export type Mood = 'quiet' | 'chunks' | 'deaths' | 'hostile';
 
-/** What one run is like. */
+/** The setup of one run. */
 export interface PipelineSetup {
   seed: number;
   mood: Mood;
@@ -74,12 +74,12 @@ export const BLOCK_SIZE = 4;
 export const MAX_MODEL_LEN = 96;
 
 const MOODS: readonly Mood[] = ['quiet', 'chunks', 'hostile', 'quiet', 'hostile', 'deaths'];
-/** Which faults a mood has, of those that are not all. */
+/** The faults of each mood. */
 const FAULTS_OF: Readonly<Record<Mood, readonly PipelineFault[]>> = {
   ...{ quiet: [], chunks: ['late', 'doubled'], deaths: ['clientDies'], hostile: PIPELINE_FAULTS },
 };
 
-/** What the run of this seed is like. */
+/** Draws the setup of the run of this seed. */
 export function drawPipelineSetup(seed: number): PipelineSetup {
   const rng = new Rng(seed, 'pipeline setup');
   const mood = MOODS[seed % MOODS.length];

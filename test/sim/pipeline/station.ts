@@ -10,7 +10,10 @@ import type { World } from './world.js';
 /** Guards of the core scheduler that find nothing, since nobody borrows its requests. */
 const GUARDS = ['realigned-status', 'swept-running', 'purged-untracked'];
 
-/** One stage in its place: it dies and is made again, is silent for a while, and computes when the seed says. */
+/**
+ * One stage in its place: it dies and is made again, is silent for a while, and computes at times
+ * by the seed.
+ */
 export class Station {
   readonly setup: StageSetup;
   stage!: Stage;
@@ -93,7 +96,7 @@ export class Station {
     this.#world.count('preemptions', this.stage.engine.stats().scheduler.numPreemptions);
   }
 
-  /** What is due was done, so nothing that the stage looks after lies in the past. */
+  /** All due work was done, so no deadline of the stage lies in the past. */
   #checkDeadline(): void {
     const { nextDeadline } = this.stage;
     if (nextDeadline <= this.#world.now)

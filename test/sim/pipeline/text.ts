@@ -6,7 +6,8 @@ import type { StageSetup } from './setup.js';
 export type Answers = number[][];
 
 /**
- * What a request becomes in every stage: computed by hand from its prompt and chunks, with no engine, no page and no clock.
+ * The texts of a request in every stage: computed by hand from its prompt and chunks, with no
+ * engine, no page and no clock.
  * @param inputs the prompt, and the chunks of a session behind it
  * @param maxTokens of each answer, by stage
  * @returns by stage; and the longest text of a stage, in tokens

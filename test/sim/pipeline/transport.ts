@@ -17,7 +17,10 @@ interface Letter {
 /** Letters from long ago that are kept, to come again. */
 const KEPT_GHOSTS = 60;
 
-/** Carries messages late, never, twice, in the wrong order and long afterwards, as the seed says. In a quiet run it keeps its promise. */
+/**
+ * Carries messages late, never, twice, in the wrong order and long afterwards, by the seed. In a
+ * quiet run it keeps its promise.
+ */
 export class HostileTransport implements Transport {
   readonly isLocal = false;
   readonly audit: ChunkAudit;

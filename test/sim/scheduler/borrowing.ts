@@ -80,7 +80,10 @@ export class Borrowing {
     return true;
   }
 
-  /** Somebody ends these requests from outside: the adapter is told before, and the statuses that it leaves wrong are counted. */
+  /**
+   * Somebody ends these requests from outside. The adapter gets their ends before, and the statuses
+   * that it leaves wrong are counted.
+   */
   endsFromOutside<T>(targets: ReadonlySet<Account>, act: () => T): T {
     const stale = (): number => this.#world.scheduler.stats().anomalies['realigned-status'] ?? 0;
     const [counted, left] = [stale(), this.adapter.numStale];
@@ -111,7 +114,7 @@ export class Borrowing {
     sight.anomalies = Object.fromEntries(others);
   }
 
-  /** Everything is over: it was told to forget each request, once. */
+  /** Everything is over: the adapter has cleaned up each request, once. */
   end(): void {
     for (const { handle, name } of this.#world.auditor.ledger.accounts.values())
       if (!this.adapter.hasForgotten(handle))

@@ -13,8 +13,8 @@ export function mayBePart(config: SchedulerConfig, group: number): boolean {
 
 /**
  * The blocks that can be found, each with the identity of its text. A block of full attention may
- * have the hash of a part of its tokens (`promptTails`). Then only its first tokens are sure to
- * stand in it: as many as a hash covers.
+ * have the hash of a part of its tokens (`promptTails`). Then the block surely holds only its first
+ * tokens: as many as a hash covers.
  */
 export function cachedBlocks({ core, config }: Scheduler, memory: Memory): FoundBlock[] {
   return [...core.published()].map((block) => {

@@ -14,7 +14,10 @@ import type { MatchFacts, Reason } from '../audit/facts.js';
 import type { TransferAudit } from '../audit/transfer-audit.js';
 import { Pins } from '../shared/kv/pins.js';
 
-/** What a connector of the simulation decides. Throws `Refusal` where the connector is to throw. */
+/**
+ * The decisions of a simulated connector. A decision throws `Refusal` where the connector is to
+ * throw.
+ */
 export interface Decisions {
   match(handle: number, numTokens: number, numLocal: number): Match;
   /** The children that will report the end; null: the blocks are free. */
@@ -27,7 +30,7 @@ export interface Decisions {
   called(method: string): void;
 }
 
-/** What a connector throws on purpose. */
+/** The error that a connector throws on purpose. */
 export class Refusal extends Error {}
 
 /** A load that was begun in the plan being made. */
@@ -60,7 +63,10 @@ export class SimConnector implements SchedulerConnector<number> {
   note: (event: string) => void = () => {};
   /** Called with each new request before anything else is. */
   opened: (handle: number) => void = () => {};
-  /** What the auditor threw inside of a call: the scheduler takes it for a failure of the connector. */
+  /**
+   * The error that the auditor threw inside of a call: the scheduler takes it for a failure of the
+   * connector.
+   */
   violation: unknown = null;
   /** Called with each request whose sending it is asked to stop. */
   cancelling: (handle: number) => void = () => {};
@@ -96,7 +102,7 @@ export class SimConnector implements SchedulerConnector<number> {
     });
   }
 
-  /** Where the connector may throw on purpose; the auditor is told first. */
+  /** Where the connector may throw on purpose; the auditor is informed first. */
   #call(method: string, refused: () => void): void {
     try {
       this.#decisions.called(method);

@@ -100,7 +100,8 @@ function drawWorkload(rng: Rng, faults: Record<Fault, number>): Workload {
     ...{ abortAll: 0, zombie: 0 },
   };
   const isStamped = rng.chance(0.5);
-  // Unless it says so, a report of an earlier load of the same incarnation cannot be told from one of the present load.
+  // Without the step of its load, a report of an earlier load of the same incarnation looks like a
+  // report of the present load.
   const ambiguous = faults.duplicate + faults.wrongOwner + faults.stale + faults.fence > 0;
   return {
     weights,

@@ -18,14 +18,14 @@ export interface Dispatched {
   readonly step: number;
   readonly rows: readonly Row[];
   readonly zeroed: readonly number[];
-  /** What the device loses before it runs the step, and reports with it. */
+  /** The blocks that the device loses before it runs the step, and reports with it. */
   readonly lost: readonly Lost[];
   /** Called once every step before it was executed, and before it is. */
   readonly before: () => void;
   results: EntryResult[] | null;
 }
 
-/** A device that runs steps one after the other, whenever it is told to. */
+/** A device that runs steps one after the other, whenever the simulation calls it. */
 export class Executor {
   readonly #memory: Memory;
   /** Dispatched and not answered, oldest first. */
@@ -104,7 +104,7 @@ export class Executor {
         if (row.fails || results[i].wrongAt >= 0) continue;
         results[i].wrongAt = this.#memory.firstWrong(row.text, row, row.computed);
         if (results[i].wrongAt < 0) continue;
-        // What was computed from wrong data is wrong, and so is what was computed from that.
+        // A result that was computed from wrong data is wrong, and so is every result from that.
         again = true;
         this.#spoil(row);
       }

@@ -23,7 +23,7 @@ export interface Job {
   readonly to: number;
   /** The step that began it. */
   readonly step: number;
-  /** It may touch memory once every step up to this one was executed. */
+  /** The job may touch memory once every step up to this one was executed. */
   readonly notBefore: number;
   /** On the simulation's clock. */
   startAt: number;
@@ -32,7 +32,7 @@ export interface Job {
   done: 0 | 1 | 2;
   /** Indexes of the targets that it leaves wrong. */
   readonly bad: ReadonlySet<number>;
-  /** It fails as a whole: nothing is loaded, and no block is named. */
+  /** The job fails as a whole: nothing is loaded, and no block is named. */
   readonly fails: boolean;
   /** Its blocks are free as far as the scheduler knows; it is flushed before they are reused. */
   readonly fenced: boolean;
@@ -54,7 +54,7 @@ interface Letter {
    */
   after: Letter | null;
   delivered: boolean;
-  /** No job's: it must not be taken for one that is still under way. */
+  /** A report of no job: it must not be taken for a report that is still under way. */
   foreign: boolean;
 }
 
@@ -65,15 +65,16 @@ export interface FabricHooks {
   wrong(what: string): void;
   /** Whether a block that failed is reported with its request. */
   isNamed(): boolean;
-  /** Whether reports of loads say which step began them. */
+  /** Whether reports of loads name the step that began them. */
   readonly isStamped: boolean;
   /** A job is over. */
   ended(job: Job): void;
 }
 
 /**
- * What moves KV blocks: jobs with a start, two windows in which they touch memory, an end, and a report that travels. The
- * device's memory shows what they do; reports are late, in any order, and whatever else `post` adds to them.
+ * The transfers of KV blocks: jobs with a start, two windows in which they touch memory, an end,
+ * and a report that travels. The device's memory shows what they do; reports are late, in any
+ * order, and whatever else `post` adds to them.
  */
 export class Fabric {
   readonly #memory: Memory;

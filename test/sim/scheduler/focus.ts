@@ -55,7 +55,10 @@ function shortPrompts({ scheduler, faults, workload }: Setup, rng: Rng): void {
   Object.assign(workload.weights, { add: 40, schedule: 30, hold: 0, pause: 0, chunk: 0, report: 2 });
 }
 
-/** Who shared a load that fails has gone on computing behind it in a later step, and has left. */
+/**
+ * A request that shared a failed load has gone on computing behind it in a later step, and has
+ * left.
+ */
 function leftLater(setup: Setup, rng: Rng): void {
   shortPrompts(setup, rng);
   const { scheduler, faults, workload } = setup;
@@ -126,7 +129,10 @@ function givenAgain({ scheduler, faults, workload }: Setup, rng: Rng): void {
   });
 }
 
-/** What a request found cached turns out to be bad while it waits for its load, and then that fails too. */
+/**
+ * A cached prefix of a request turns out to be bad while it waits for its load, and then the load
+ * fails too.
+ */
 function cutAndLost(setup: Setup, rng: Rng): void {
   share(setup, rng);
   setup.scheduler.loadFailurePolicy = 'recompute';
@@ -217,7 +223,10 @@ const FOCUSES: readonly Focus[] = [
   ...[givenAgain, cutAndLost, sentAndAborted, heldLoads, staleReports, saidEarly, busySessions],
 ];
 
-/** One run in ten with a connector has one of these. They have draws of their own, so that other seeds keep their life. */
+/**
+ * One run in ten with a connector has one of these. Their draws are separate, so that other seeds
+ * keep their life.
+ */
 const RAREST: readonly Focus[] = [leftLater, filledTwice];
 
 /** Most runs with a connector have a focus. @returns whether this one has */
@@ -283,7 +292,7 @@ export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, 
     numRows: 6,
     enablePrefixCaching: true,
   });
-  // Whoever is reached has room.
+  // Every request that is looked at has room.
   scheduler.numBlocks = 400;
   scheduler.deadlines = { load: rng.between(30, 100) };
   Object.assign(workload, {
@@ -309,8 +318,8 @@ export function drawLastAsks({ scheduler, workload, faults, connector }: Setup, 
 
 /**
  * One run in eight that has a connector and groups. Blocks that a load was to fill are released and
- * taken again while steps in flight read it, and it fails. Whoever takes them may have come in
- * before, and leave.
+ * taken again while steps in flight read it, and it fails. The request that takes them may have
+ * been admitted before, and leave.
  */
 export function drawRetaken({ scheduler, workload, faults, connector }: Setup, rng: Rng): void {
   if (!rng.chance(0.125) || connector === null) return;

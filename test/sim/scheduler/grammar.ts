@@ -2,7 +2,7 @@
 import type { Grammar } from '../../../src/scheduler/request/grammar.js';
 import type { GrammarAudit } from '../audit/grammar-audit.js';
 
-/** What a grammar of the simulation does. */
+/** The behaviour of a simulated grammar. */
 export interface GrammarPlan {
   /** Times that it answers that it is not ready. */
   notReady: number;
@@ -10,15 +10,18 @@ export interface GrammarPlan {
   takes: number;
   /** Drafts that it allows at once. */
   allows: number;
-  /** Which of its calls throws, from 1 on; 0 = none. */
+  /** The number of the call that throws, from 1 on; 0 = none. */
   throwsAt: number;
 }
 
-/** A grammar that does what it was told, and tells the auditor. */
+/** A grammar that follows its plan, and reports its calls to the auditor. */
 export class SimGrammar implements Grammar {
   handle = -1;
   audit: GrammarAudit | null = null;
-  /** What the auditor threw inside of a call: the scheduler takes it for a failure of the grammar. */
+  /**
+   * The error that the auditor threw inside of a call: the scheduler takes it for a failure of the
+   * grammar.
+   */
   violation: unknown = null;
   readonly #plan: GrammarPlan;
   #numCalls = 0;

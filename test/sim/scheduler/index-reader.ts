@@ -9,7 +9,7 @@ export class IndexReader {
   readonly audit = new IndexAudit();
   readonly sink: KvEventSink;
 
-  /** @param wrong told what is wrong, since a sink that throws is only counted */
+  /** @param wrong called with each violation, since a sink that throws is only counted */
   constructor(wrong: (what: string) => void) {
     this.sink = {
       report: 'all',

@@ -3,7 +3,9 @@ import { GARBAGE, KvPlaces } from '../shared/kv/kv-places.js';
 import { mix, type Text } from '../shared/text.js';
 import type { Target } from './targets.js';
 
-/** Who writes: the blocks of a request as they were handed to it, and when each was. */
+/**
+ * The holding of a writer: the blocks of a request as they were handed to it, and the turn of each.
+ */
 export interface Holding {
   readonly name: string;
   /** By group; a place that holds nothing is 0. */
@@ -19,10 +21,10 @@ export interface Lost {
 }
 
 /**
- * The KV cache as a device has it. It knows the content of each position of each block, on which
- * ranks, and in whose turn it was written. Wrong bookkeeping shows here as wrong data. A write in
- * an older turn over one in a newer turn is a write into a block that belongs to somebody else by
- * now. Layers of a group of states keep in a block the state behind some tokens.
+ * The KV cache as a device has it. The memory knows the content of each position of each block, on
+ * which ranks, and in whose turn it was written. Wrong bookkeeping shows here as wrong data. A
+ * write in an older turn over one in a newer turn is a write into a block that belongs to somebody
+ * else by now. Layers of a group of states keep in a block the state behind some tokens.
  */
 export class Memory extends KvPlaces {
   readonly #content: Int32Array;
@@ -32,8 +34,8 @@ export class Memory extends KvPlaces {
   readonly #allRanks: number;
 
   /**
-   * Whether the owner of the block in that turn may write over the content of another turn. It has
-   * the block still, or shared it with the other, since both compute the same then.
+   * Whether the owner of the block in that turn may write over the content of another turn. The
+   * owner has the block still, or shared it with the other, since both compute the same then.
    */
   readonly #mayWrite: (block: number, turn: number, over: number) => boolean;
 
@@ -96,7 +98,10 @@ export class Memory extends KvPlaces {
     );
   }
 
-  /** What identifies the text up to so many tokens of a block, from what stands in it; null if something there is of no text. */
+  /**
+   * The hash of the text up to so many tokens of a block, from its content; null if any of it is of
+   * no text.
+   */
   lastPrint(block: number, g: number, tokens = this.groups[g].size): number | null {
     const from = block * this.span;
     const count = keepsTokens(this.groups[g]) ? tokens : 1;
@@ -107,7 +112,7 @@ export class Memory extends KvPlaces {
 
   /**
    * Writes positions [from, to) on some ranks; `text` null writes garbage.
-   * @returns what went wrong, or null
+   * @returns the fault, or null
    */
   write(
     text: Text | null,

@@ -4,7 +4,7 @@ import { plainly } from '../shared/asked.js';
 import { Text } from '../shared/text.js';
 import { World, type WorldOptions } from './world.js';
 
-/** What the connector does for one request, by external id; everything else is no. */
+/** The connector's behaviour for one request, by external id; an absent field means no. */
 export interface Behaviour {
   /** Tokens that it has, from the first on. */
   has?: number;
@@ -12,7 +12,7 @@ export interface Behaviour {
   child?: number;
   /** Children that want the blocks when it ended, also by an abort. */
   sends?: readonly number[];
-  /** It must not end without blocks to send. */
+  /** The request must not end without blocks to send. */
   delivers?: boolean;
   /** Indexes of blocks that its load leaves wrong. */
   bad?: readonly number[];
@@ -27,8 +27,9 @@ export interface ScriptOptions {
 const NOTHING: TransferFacts = { received: [], sent: [], failed: [], invalid: [], lost: [] };
 
 /**
- * A run that is written down instead of drawn. Blocks of 16 tokens, one child with two ranks unless said otherwise. The
- * auditor looks after every line, and transfers touch memory when their report is written down.
+ * A run that is written down instead of drawn. By default it has blocks of 16 tokens, and one child
+ * with two ranks. The auditor looks after every line, and transfers touch memory when their report
+ * is written down.
  */
 export class Script {
   readonly world: World;
@@ -94,7 +95,7 @@ export class Script {
     this.world.report(this.#taken(facts));
   }
 
-  /** One step after the other, so many. */
+  /** Makes so many steps, one after the other. */
   steps(count: number): void {
     for (let i = 0; i < count; i++) {
       this.schedule();
@@ -141,7 +142,7 @@ export class Script {
     return this.world.scheduler.getByHandle(handle)?.status;
   }
 
-  /** Times that the connector was told of its end. */
+  /** The number of times that the connector got its end. */
   timesFinished(handle: number): number {
     return this.world.auditor.ledger.account(handle).timesFinished;
   }

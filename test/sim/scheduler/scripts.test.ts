@@ -226,7 +226,7 @@ describe.each([1, 2] as const)('scripts at depth %i', (pipelineDepth) => {
     expect([script.status(r), script.stats.loadsReclaimed]).toEqual(['RUNNING', 1]);
     script.update();
     script.steps(2);
-    // It lost what was loaded, and loads it again.
+    // The request lost its loaded blocks, and loads them again.
     expect(script.status(q)).toBe('WAITING_FOR_REMOTE_KVS');
     script.report({ received: by(q, BOTH) });
     script.end();

@@ -65,7 +65,7 @@ export interface Workload {
   delivers: number;
   /** Milliseconds that a transfer takes at most. */
   slowest: number;
-  /** Reports of loads say which step began them. */
+  /** Reports of loads name the step that began them. */
   isStamped: boolean;
   /** Probability that a request opens a session, has an adapter, has a grammar. */
   sessions: number;

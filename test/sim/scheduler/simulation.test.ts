@@ -15,7 +15,7 @@ import { SCHEDULER_LOOP } from './run.js';
 import { FAULTS, type Fault, type Setup } from './setup.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(6, 70, 100));
-/** What a simulation is for: each of it must happen often. */
+/** The events that simulated lives are for: each of them must happen often. */
 const WANTED = [
   ...[
     'numPreemptions',
@@ -94,7 +94,7 @@ describe('shrinking', () => {
         setup: { ...setup, faults: left },
       };
     };
-    // It needs late reports; without duplicates something else breaks.
+    // The failure needs late reports; without duplicates another invariant breaks.
     const run = (_: number, { steps, without }: RunOptions<Fault>): Outcome<Setup, Fault> => {
       if (without.includes('late')) return { failure: null, tally: {} };
       return { failure: fails(steps, without, without.includes('duplicate') ? 'I1' : 'I7'), tally: {} };

@@ -297,7 +297,7 @@ export class Simulation {
       const report = anyone();
       const uses = auditor.ledger.accounts.get(report.handle)?.uses ?? new Set();
       const key = `${report.child}:${report.rank}`;
-      // What is true is no fault.
+      // A true report is no fault.
       if (!uses.has(`load:${key}`) && !uses.has(`store:${key}`))
         fabric.post(rng.pick(kinds), now, report, 0, false, true);
     }

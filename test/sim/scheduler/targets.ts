@@ -15,7 +15,10 @@ export interface Target {
   readonly to: number;
 }
 
-/** What of a request's rows positions [from, to) fill, so that the request goes on behind them: what its next token needs, and nothing else. */
+/**
+ * The blocks of a request's rows that a load of positions [from, to) fills: those that the next
+ * token behind them needs, and no others.
+ */
 export function loaded(groups: readonly GroupRule[], held: Rows, from: number, to: number): Target[] {
   return groups.flatMap((group, g) => {
     const { first, end } = neededPlaces(group, to);
@@ -34,7 +37,7 @@ export function loaded(groups: readonly GroupRule[], held: Rows, from: number, t
   });
 }
 
-/** All that stands in these rows. */
+/** All blocks in these rows. */
 export function stored(groups: readonly GroupRule[], { rows, rowTurns }: Rows): Target[] {
   return groups.flatMap(({ size }, g) =>
     rows[g].flatMap((block, i) =>

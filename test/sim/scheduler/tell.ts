@@ -60,12 +60,12 @@ function versionOf(config: RuledConfig, moves: boolean): VersionFacts {
   };
 }
 
-/** What a scheduler's configuration means to the auditor. */
+/** The auditor's rules for a scheduler's configuration. */
 export function rulesOf(scheduler: Scheduler, connector: { reporters: number[][] } | null): Rules {
   const config = ruledConfig(scheduler.config);
   const { numBlocks, blockSize, maxNumSeqs, maxNumBatchedTokens, maxModelLen, numRows, pipelineDepth } =
     config;
-  // One step at a time verifies drafts here: no states of drafts are kept.
+  // A single step at a time verifies drafts here: no states of drafts are kept.
   const groups = groupsOf(config.kvGroups?.list, { blockSize, maxModelLen, spare: 0 });
   return {
     groups,

@@ -20,15 +20,15 @@ export type Timing = (job: {
   numBlocks: number;
 }) => { startAt: number; endAt: number; bad: ReadonlySet<number>; fails: boolean; verdict?: Verdict };
 
-/** How the failure of a load is told that a step waits for. */
+/** The way in which the failure of a load is reported that a step waits for. */
 interface Verdict {
   /** With the next report, while its step is in flight; else with its step. */
   isEarly: boolean;
-  /** The request of a block is told. */
+  /** The report names the request of a block. */
   isNamed: boolean;
 }
 
-/** What failed of a load that a step waits for. */
+/** The failed part of a load that a step waits for. */
 interface SyncFailure {
   step: number;
   isEarly: boolean;
@@ -36,7 +36,7 @@ interface SyncFailure {
   failed: readonly ReportFacts[];
 }
 
-/** What the transfers of a world touch of it. */
+/** The part of a world that its transfers touch. */
 interface Surroundings {
   readonly scheduler: Scheduler;
   readonly auditor: Auditor;
@@ -48,15 +48,18 @@ interface Surroundings {
   name(handle: number): string;
 }
 
-/** Carries out what the connector has decided: submits loads and stores to the fabric, and turns reports into the scheduler's words. */
+/**
+ * Carries out what the connector has decided: submits loads and stores to the fabric, and turns
+ * reports into the scheduler's form.
+ */
 export class Transfers {
   readonly #world: Surroundings;
-  /** What is to be reported of the loads that steps wait for. */
+  /** The failures to report of the loads that steps wait for. */
   #syncFailures: SyncFailure[] = [];
-  /** Whether reports of loads say which step began them. */
+  /** Whether reports of loads name the step that began them. */
   readonly #stamps: boolean;
   readonly #numRanks: number;
-  /** The engine's calls of its workers: they say behind which step a load may write. */
+  /** The engine's calls of its workers: they name the step behind which a load may write. */
   readonly #workers: Workers;
   #notBefore = -1;
 
@@ -150,7 +153,11 @@ export class Transfers {
     });
   }
 
-  /** Reports, with what is to be said of the loads that steps waited for: those of this step, and early ones. @param step -1 = none is updated */
+  /**
+   * Reports, with the failures of the loads that steps waited for: those of this step, and early
+   * ones.
+   * @param step -1 = none is updated
+   */
   withSyncFailures(step: number, facts: TransferFacts): TransferFacts {
     const said = this.#syncFailures.filter((failure) => failure.step === step || failure.isEarly);
     if (said.length === 0) return facts;
@@ -197,7 +204,7 @@ export class Transfers {
       };
       for (const child of own ? new Set(children) : children.slice(0, 1)) {
         for (const rank of own ? reporters[child] : [0]) {
-          // A rank that has said before that it had nothing to send does not begin now.
+          // A rank that has reported before that it had nothing to send does not begin now.
           if (own && !uses.has(`store:${child}:${rank}`)) continue;
           const timing = this.#world.timing({ ...common, child, rank, numBlocks: blocks.length });
           const none = { ranks: 0, bad: new Set<number>(), fails: false };

@@ -220,7 +220,7 @@ export class World {
     if (rows.length > 0 && this.connector === null) this.auditor.groups.freed(target.name, rows, sight);
   }
 
-  /** Requests that somebody ends from outside: a borrowing adapter is told before. */
+  /** Requests that somebody ends from outside: a borrowing adapter gets them before. */
   #endFromOutside<T>(targets: ReadonlySet<Account>, act: () => T): T {
     const { borrowing } = this;
     return this.#call('an end', () => (borrowing === null ? act() : borrowing.endsFromOutside(targets, act)));
@@ -308,7 +308,7 @@ export class World {
       const holdings = facts.entries.map(({ handle }) => turns.of(handle));
       const texts = facts.entries.map(({ handle }) => this.text(handle));
       const newBlocks = takenIn(facts, holdings);
-      // What loads fill is not to be zeroed any more.
+      // The blocks that loads fill are not zeroed any more.
       const zeroed = Array.from(this.#views.of(plan).blocksToZero ?? []);
       const drafts = this.#observer.drafts(plan);
       this.executor.dispatch({ ...facts, zeroed }, holdings, texts, drafts, fails, loses(holdings), () => {
@@ -385,7 +385,7 @@ export class World {
     transfers.settled(step);
     transfers.completions(facts);
     this.look();
-    // What can be found was computed. Where transfers write, only they know what has arrived.
+    // Every block that can be found was computed. Only transfers know the blocks that arrived.
     const isQuiet = (this.connector === null || this.fabric.isIdle) && this.executor.steps.length === 0;
     if (isQuiet) this.auditor.groups.found(cachedBlocks(this.scheduler, this.memory));
   }

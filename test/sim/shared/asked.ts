@@ -10,7 +10,7 @@ export function plainly(id: string, prompt: Int32Array, maxTokens: number): Aske
   };
 }
 
-/** What a client has asked for, as a scheduler takes it; without the grammar. */
+/** A client's request, as a scheduler takes it; without the grammar. */
 export function inputOf(asked: Asked): RequestInput {
   const { id, prompt, maxTokens, minTokens, eosTokenId, stopTokenIds, salt, adapter, isSession } = asked;
   const input: RequestInput = { id, prompt, maxTokens, minTokens, stopTokenIds };

@@ -16,14 +16,14 @@ export function sim(...args: string[]) {
   return spawnSync(process.execPath, command, { cwd: ROOT, encoding: 'utf8' });
 }
 
-/** The guard that a plant takes out stands in the source, once. */
+/** The guard that a plant takes out is in the source exactly once. */
 export function expectGuarded(plant: Plant): void {
   const source = readFileSync(join(ROOT, plant.file), 'utf8');
   expect(plantInto(source, plant)).not.toBe(source);
 }
 
 /**
- * Plants a bug: it is found, and found again by the command that is told.
+ * Plants a bug: it is found, and found again by the command that is printed.
  * @param seeds among which it is found
  * @param flags that this command has for the plant
  * @param more flags of the first command

@@ -2,7 +2,7 @@ import type { KvGroupOptions } from '../../../src/scheduler/options/kv-groups.js
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Rng } from './rng.js';
 
-/** What a run without groups has, and one with groups changes. */
+/** The options of a run that KV cache groups change. */
 type Drawn = Pick<
   SchedulerOptions,
   | 'kvGroups'
@@ -86,7 +86,8 @@ export function drawGroups(
 function drawStates(options: Drawn, size: number, rng: Rng, hasDrafts: boolean): KvGroupOptions[] {
   const caching = options.enablePrefixCaching !== false;
   const mode = caching ? rng.pick(['align', 'align', 'all'] as const) : 'none';
-  // What is refused: drafts that reach beyond one more block, and two steps that count on them.
+  // Options that are refused: drafts that reach beyond one more block, and two steps that count on
+  // them.
   const most = mode === 'align' ? size - 1 : Number.POSITIVE_INFINITY;
   options.numSpeculativeTokens = hasDrafts ? Math.min(most, options.numSpeculativeTokens ?? 0) : 0;
   if (options.pipelineDepth === 3 && options.numSpeculativeTokens > 0) options.pipelineDepth = 2;

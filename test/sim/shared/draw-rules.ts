@@ -2,7 +2,7 @@ import type { SchedulerOptions } from '../../../src/scheduler/options/options.js
 import type { WithRules } from '../../../src/scheduler/options/single-rules.js';
 import type { Rng } from './rng.js';
 
-/** The options that say in what versions of vLLM differ. */
+/** The options in which versions of vLLM differ. */
 export type DrawnRules = Pick<
   WithRules<SchedulerOptions>,
   | 'like'

@@ -1,7 +1,7 @@
 import type { SchedulerOptions } from '../../../src/scheduler/options/options.js';
 import type { Rng } from './rng.js';
 
-/** What the loops draw each in its own way. */
+/** The options that each loop draws in its own way. */
 interface Ways {
   blockSizes: readonly number[];
   leastDepth: number;
@@ -60,7 +60,7 @@ export function drawReclaim(rng: Rng): 'on-report' | 'on-confirmation' {
   return rng.pick(['on-report', 'on-confirmation'] as const);
 }
 
-/** Who comes: prompts of up to so many tokens, for answers of up to so many. */
+/** The clients of a run: prompts of up to so many tokens, for answers of up to so many. */
 export function drawClients(rng: Rng, longest: number, most: number) {
   return {
     longestPrompt: rng.between(4, longest),

@@ -14,7 +14,7 @@ export function drawHold(handle: number, rng: Rng): Hold {
   return { handle, kind: rng.pick(['store', 'lease', 'load'] as const), owner: `job${rng.below(3)}` };
 }
 
-/** What happens next: one of several events, each as often as its weight says. */
+/** Draws the next event: one of several, each as often as its weight demands. */
 export class EventDice<E extends string> {
   readonly #events: readonly E[];
   readonly #weights: readonly number[];
@@ -34,7 +34,7 @@ export class EventDice<E extends string> {
   }
 }
 
-/** The rate of each kind of fault, as `draw` says it for one. */
+/** The rate of each kind of fault, as `draw` gives it for one. */
 export function drawFaults<F extends string>(faults: readonly F[], draw: () => number): Record<F, number> {
   return Object.fromEntries(faults.map((fault) => [fault, draw()])) as Record<F, number>;
 }
@@ -51,8 +51,8 @@ export function drawPrompt(
 }
 
 /**
- * How long requests may stand in the queue (from `least` to `most` milliseconds), and how many have
- * a time of their own. Some runs only, since deadlines cut the rest of the run short.
+ * How long requests may be queued (from `least` to `most` milliseconds), and how many have a time
+ * of their own. Some runs only, since deadlines cut the rest of the run short.
  */
 export function drawTimeouts(
   options: Pick<SchedulerOptions, 'deadlines'>,

@@ -9,9 +9,9 @@ interface Lives {
   numSeeds: number;
   /** Events with faults of each. */
   steps: number;
-  /** What a simulation is for. */
+  /** The events that simulated lives are for. */
   wanted: readonly string[];
-  /** How often each of it must happen, at least. */
+  /** The least number of times that each of them must happen. */
   often: number;
   /** The seed that is lived twice, and with how many events. */
   again: readonly [seed: number, steps: number];

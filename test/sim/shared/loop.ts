@@ -15,7 +15,7 @@ interface Life {
   dispose(): void;
 }
 
-/** One of the simulators: draws a setup from a seed, and lives it. */
+/** A simulator: draws a setup from a seed, and lives it. */
 export class Loop<S extends Faulty<F>, F extends string, L extends Life = Life> {
   readonly name: 'scheduler' | 'engine' | 'pipeline';
   readonly #faults: readonly F[];

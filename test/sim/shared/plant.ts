@@ -1,17 +1,17 @@
 /** A bug to be planted: one guard, taken out of a copy of the real source. The simulator must find it. */
 export interface Plant {
   readonly name: string;
-  /** What breaks without the guard. */
+  /** The fault that appears without the guard. */
   readonly why: string;
   /** The source file, from the root of the repository on. */
   readonly file: string;
-  /** The guard. It stands exactly once in the file. */
+  /** The guard's text, which is in the file exactly once. */
   readonly text: string;
-  /** What stands there instead. */
+  /** The text in place of the guard. */
   readonly replacement: string;
 }
 
-/** The source with a bug in it. @throws if the text that it replaces does not stand there exactly once */
+/** The source with a bug in it. @throws if the text that it replaces is not there exactly once */
 export function plantInto(source: string, { name, file, text, replacement }: Plant): string {
   const parts = source.split(text);
   if (parts.length !== 2)

@@ -8,10 +8,10 @@ export interface RunOptions<F extends string> {
   without: readonly F[];
 }
 
-/** What one run did, counted by name; to be summed up over seeds. */
+/** The counts of one run, by name; to be summed up over seeds. */
 export type Tally = Record<string, number>;
 
-/** What went wrong in one run. */
+/** The failure of one run. */
 export interface Failure<S, F extends string> {
   seed: number;
   /** The event at which it went wrong; beyond the last event it is the phase without faults. */
@@ -25,7 +25,7 @@ export interface Failure<S, F extends string> {
   without: readonly F[];
 }
 
-/** What came of one run. */
+/** The result of one run. */
 export interface Outcome<S, F extends string> {
   /** Null if nothing broke. */
   failure: Failure<S, F> | null;

@@ -13,7 +13,7 @@ export function tokenOf(hash: number): number {
   return hash % 11 === 0 ? END_TOKEN : 1000 + (hash % 100_000);
 }
 
-/** What keeps prefixes apart: a salt and an adapter. */
+/** The key that keeps prefixes apart, of a salt and an adapter. */
 export function keyOf(salt: number, adapter: string): number {
   let key = salt;
   for (let i = 0; i < adapter.length; i++) key = mix(key + 1, adapter.charCodeAt(i));
@@ -21,9 +21,9 @@ export function keyOf(salt: number, adapter: string): number {
 }
 
 /**
- * All that a model would ever say after one prompt, and what its KV cache would hold. A pure
- * function of the prompt and of the fields that keep prefixes apart. So a preempted request says
- * the same again, and equal prompts share their answers' blocks.
+ * All output of a model after one prompt, and the content of its KV cache. A pure function of the
+ * prompt and of the fields that keep prefixes apart. So a preempted request generates the same
+ * again, and equal prompts share their answers' blocks.
  */
 export class Text {
   readonly #prompt: Int32Array;
@@ -50,7 +50,10 @@ export class Text {
     return tokenOf(mix(this.#root, position));
   }
 
-  /** What stands in the KV cache at a position: of all tokens up to there, this one included. Never negative. */
+  /**
+   * The content of the KV cache at a position: of all tokens up to there, this one included. Never
+   * negative.
+   */
   print(position: number): number {
     const prints = this.#prints;
     for (let p = prints.length; p <= position; p++) {

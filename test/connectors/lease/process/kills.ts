@@ -10,7 +10,7 @@ import type { ChildReport, ChildResult } from './protocol.js';
 const SEED = 3;
 const LEASE_MS = 1500;
 
-/** What was seen in a run. */
+/** The figures of a run. */
 export interface KillFigures {
   kills: number;
   stops: number;
@@ -78,7 +78,7 @@ export class KillRun {
     for (const from of this.#producers) for (const to of this.#consumers) await this.#mustHandOver(from, to);
   }
 
-  /** One disturbance, with requests around it. */
+  /** Makes one disturbance, with requests around it. */
   async round(): Promise<void> {
     const random = this.#random;
     const victim = this.#children[random.below(4)];
@@ -122,7 +122,7 @@ export class KillRun {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** One request by way of both engines. */
+  /** Serves one request through both engines. */
   async #request(): Promise<void> {
     const random = this.#random;
     const from = this.#producers[random.below(2)];

@@ -2,7 +2,7 @@
 import type { LeaseConnectorStats, LeaseWorkerStats } from '../../../../src/connectors/lease/index.js';
 import type { EngineStats } from '../../../../src/index.js';
 
-/** What a child process is made of. */
+/** The options of a child process. */
 export interface ChildSetup {
   readonly address: string;
   readonly pipelineDepth: 1 | 2;
@@ -16,7 +16,7 @@ export interface ChildSetup {
 
 export type Params = Readonly<Record<string, unknown>> | null;
 
-/** What a parent orders. */
+/** A command of the parent. */
 export type Command =
   | {
       readonly kind: 'submit';
@@ -49,7 +49,7 @@ export interface ChildResult {
   readonly error: string;
 }
 
-/** What a child answers. */
+/** A reply of the child. */
 export type Reply =
   | { readonly kind: 'ready' }
   | ({ readonly kind: 'result'; readonly number: number } & ChildResult)

@@ -11,7 +11,10 @@ import { wordy } from '../../../executors/reference/support.js';
 import { OffloadBench } from '../support.js';
 import { Hold } from './hold.js';
 
-/** Who waits for the disk tier, and for how long. All times are virtual: the disk answers when the test lets it. */
+/**
+ * The requests that wait for the disk tier, and the lengths of their waits. All times are virtual:
+ * the disk answers when the test lets it.
+ */
 
 const root = mkdtempSync(join(tmpdir(), 'blockstep-offload-waits-'));
 let count = 0;
@@ -53,7 +56,7 @@ async function serve(bench: OffloadBench, prompt: Int32Array): Promise<void> {
 
 /** Puts a prompt on disk, but neither into the pool nor on the host. */
 async function onDisk(bench: OffloadBench, prompt = PROMPT): Promise<void> {
-  // What is asked for again is written.
+  // Blocks are written to disk when a request asks for them a second time.
   for (let i = 0; i < 2; i++) await serve(bench, prompt);
   for (let i = 0; i < 6; i++) await serve(bench, wordy(40, 100 + i));
   bench.engine.resetPrefixCache();
@@ -95,7 +98,7 @@ describe('who waits for the disk tier', () => {
     bench.time += 1;
     hold.on = true;
     expect(begin(bench)).toBe(0);
-    // It is read without being looked for.
+    // The blocks are read without a lookup on the disk.
     expect(bench.connector.stats().host.places.filling).toBeGreaterThan(0);
     hold.on = false;
     await bench.finish();
@@ -192,7 +195,7 @@ describe('who waits for the disk tier', () => {
     await still(PROMPT);
     expect(bench.workers[0].stats().disk?.misses).toBeGreaterThan(0);
     expect(bench.connector.stats().disk).toMatchObject({ hits });
-    // It was written again, since it is known not to be there.
+    // The prompt was written again, since its blocks are known to be missing.
     for (let i = 0; i < 8; i++) await still(wordy(40, 300 + i));
     bench.engine.resetPrefixCache();
     const others = bench.connector.stats().disk?.hits ?? 0;
@@ -241,7 +244,8 @@ describe('what is kept on disk', () => {
 
   it('gives back at a reset the places that wait to be written', async () => {
     using bench = await empty(new Hold());
-    // It was computed before, and is nowhere now: so it is written as soon as the host tier has it.
+    // The prompt was computed before, and its blocks are nowhere now. So they are written as soon
+    // as the host tier has them.
     await serve(bench, PROMPT);
     for (let i = 0; i < 6; i++) await serve(bench, wordy(40, 100 + i));
     bench.engine.resetPrefixCache();
@@ -351,10 +355,10 @@ describe('the pace of disk and computing', () => {
     expect([pace.allows(200, true), pace.allows(199, true)]).toEqual([true, false]);
     now += 32 * 20;
     expect(pace.allows(10, true)).toBe(true);
-    // It falls at once.
+    // The duration of a lookup falls at once.
     pace.looked(pace.ask() - 1, 1);
     expect(pace.allows(10, true)).toBe(true);
-    // What most often brings nothing is worth less.
+    // A lookup that mostly brings nothing is worth less.
     for (let i = 0; i < 40; i++) pace.looked(pace.ask() - 1, 0);
     expect([pace.allows(10, true), pace.allows(10, false)]).toEqual([true, false]);
   });

@@ -1,7 +1,10 @@
 import type { WorkerConnector } from '../../../../src/connector.js';
 import type { DiskEnd, OffloadOrders, OffloadWorker } from '../../../../src/connectors/offload/index.js';
 
-/** Holds back what a worker says of its disk, while it is on: the disk's thread answers when it likes. */
+/**
+ * Holds back a worker's reports of its disk, while it is on: the disk's thread answers when it
+ * likes.
+ */
 export class Hold {
   on = true;
   readonly #ended: DiskEnd[] = [];

@@ -22,11 +22,14 @@ interface Waiting {
 /**
  * A server that keeps blocks in memory, for stores that speak to it, with faults by the seed and
  * the clock of a run. It is down, slow, full, or hangs. It loses and damages values, lies about
- * them, and gives answers that are none.
+ * them, and gives answers of wrong shapes.
  */
 export class FaultyServer {
   readonly #values = new MemoryStore(2 ** 24);
-  /** What was ever stored, by key: for values under the wrong key, and for values that are removed. */
+  /**
+   * The keys of all values that were ever stored: for values under the wrong key, and for removed
+   * values.
+   */
   readonly #keys: string[] = [];
   readonly #random: Random;
   readonly #now: () => number;
@@ -35,7 +38,7 @@ export class FaultyServer {
   #moodUntil = 0;
   #isCalm = false;
   static readonly FAULTS = FAULTS;
-  /** How often it did what. */
+  /** The number of faults of each kind. */
   readonly counts = Object.fromEntries(FAULTS.map((fault) => [fault, 0])) as Record<Fault, number>;
 
   constructor(seed: number, now: () => number) {
@@ -69,7 +72,7 @@ export class FaultyServer {
     for (const { goOn } of due.sort((a, b) => a.dueAt - b.dueAt)) goOn();
   }
 
-  /** From now on nothing goes wrong. What hangs goes on hanging. */
+  /** From now on nothing goes wrong. Calls that hang go on hanging. */
   calm(): void {
     this.#isCalm = true;
     this.#mood = 'well';
@@ -129,7 +132,7 @@ export class FaultyServer {
     if (this.#mood === 'down') throw this.#note('down', new Error('connection refused'));
   }
 
-  /** What a value is when it arrives. */
+  /** The value as it arrives, with damage now and then. */
   #harm(value: Uint8Array | null): Uint8Array | null {
     if (value === null || !this.#chance(10)) return value;
     const copy = Uint8Array.from(value);
@@ -145,7 +148,7 @@ export class FaultyServer {
       case 3:
         return null;
       default:
-        // What another engine of another version might have written.
+        // Bytes that an engine of another version might have written.
         return copy.fill(this.#random.below(256));
     }
   }
@@ -167,7 +170,7 @@ export class FaultyServer {
     return this.#keys[this.#random.below(this.#keys.length)] ?? 'none';
   }
 
-  /** Sometimes an answer is none. */
+  /** Sometimes an answer has a wrong shape. */
   #rude(outcomes: Uint8Array): Uint8Array {
     if (!this.#chance(2)) return outcomes;
     const answers = [
@@ -180,7 +183,10 @@ export class FaultyServer {
     return this.#note('no answer', answers[this.#random.below(answers.length)] as Uint8Array);
   }
 
-  /** Until the server has come to a call. Who is aborted mostly ends soon; some go on, and some never end. */
+  /**
+   * Waits until the server answers a call. Most calls that are aborted end soon; some go on, and
+   * some never end.
+   */
   #wait(signal: AbortSignal | undefined, hangs = 3): Promise<void> {
     const isSlow = this.#mood === 'slow' && this.#chance(50);
     const isHanging = signal !== undefined && this.#chance(hangs);

@@ -79,7 +79,7 @@ export function serve(life: StoreLife) {
 
 export type Served = ReturnType<typeof serve>;
 
-/** What the clients of a life do. */
+/** The clients of a life, and their requests. */
 export interface Clients {
   seed: number;
   requests: number;

@@ -12,7 +12,7 @@ import { AlignedMamba, ReferenceMamba } from './mamba.js';
 import { NULL_BLOCK, ReferencePool } from './pool.js';
 import { emptyRow, type Row } from './row.js';
 
-/** What a request needs blocks for, behind what is computed. */
+/** The tokens for which a request needs blocks, behind the computed ones. */
 export interface Need {
   /** Computed in this step. */
   tokens: number;
@@ -298,7 +298,7 @@ export class ReferenceBlocks {
     return blocks.length > 0 ? Int32Array.from(blocks) : null;
   }
 
-  /** What is copied before the step computes. Both blocks of a copy are held until now. */
+  /** The copies to make before the step computes. Both blocks of a copy are held until now. */
   drainCopies(): BlockCopy[] {
     const copies = this.groups.flatMap((group) => group.copies.splice(0));
     this.pool.release(copies.flatMap(({ from, to }) => [from, to]).reverse());

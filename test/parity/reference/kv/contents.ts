@@ -1,7 +1,7 @@
 /** Name of the content of a block: equal exactly for equal tokens after equal content. */
 export type ContentName = number;
 
-/** What a block is found by: its content, in its group. */
+/** The key by which a block is found: its content, in its group. */
 export interface Key {
   readonly name: ContentName;
   readonly group: number;

@@ -11,7 +11,10 @@ function hashesOf(names: readonly ContentName[]): Uint8Array {
   return bytes;
 }
 
-/** Writes down what happens to the prefix cache, in the order in which it happens, until it is told. */
+/**
+ * Writes down what happens to the prefix cache, in the order in which it happens, until it is
+ * reported.
+ */
 export class EventLog {
   readonly #sink: SubjectOptions['kvEvents'];
   #events: SubjectKvEvent[] = [];

@@ -1,6 +1,6 @@
 /**
- * Faults of vLLM that a correct scheduler must not have, by their names in the list of vLLM's faults. True: the reference has the
- * fault too, so that what vLLM does there can be replayed.
+ * Faults of vLLM that a correct scheduler must not have, by their names in the list of vLLM's
+ * faults. True: the reference has the fault too, so that vLLM's decisions there can be replayed.
  */
 export interface Faults {
   /**
@@ -27,7 +27,7 @@ export interface Faults {
   readonly partialHits: boolean;
 }
 
-/** What is right. */
+/** The correct behaviour: no faults. */
 export const NO_FAULTS: Faults = {
   G1: false,
   G2: false,

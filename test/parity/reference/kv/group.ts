@@ -32,7 +32,10 @@ export class ReferenceGroup {
   readonly isFull: boolean;
   /** Blocks that were taken since the last step, where they must be zeroed. */
   fresh: number[] = [];
-  /** What is copied before the present step computes. Either block has one reference more until the step is planned. */
+  /**
+   * The copies to make before the present step computes. Either block has one reference more until
+   * the step is planned.
+   */
   copies: BlockCopy[] = [];
 
   constructor(
@@ -52,7 +55,7 @@ export class ReferenceGroup {
     return JSON.stringify([type, this.blockSize, window, chunk, mode, numSpeculativeBlocks, sinkTokens]);
   }
 
-  /** What a KV cache event says of the group. */
+  /** The fields of the group in a KV cache event. */
   get facts(): SubjectEventGroup {
     const { type: kind, window } = this.spec;
     return { group: this.index, blockSize: this.blockSize, kind, window: window ?? null };

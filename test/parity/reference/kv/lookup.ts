@@ -4,7 +4,7 @@ import type { Faults } from './faults.js';
 import type { ReferenceGroup } from './group.js';
 import { NULL_BLOCK, type ReferencePool } from './pool.js';
 
-/** What a request may start from. */
+/** The hits from which a request may start. */
 export interface Hits {
   /** The places of each group. */
   readonly rows: readonly (readonly number[])[];

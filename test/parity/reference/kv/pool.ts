@@ -2,7 +2,7 @@
 import type { ContentName, Key } from './contents.js';
 import type { EventLog } from './event-log.js';
 
-/** The null block: it stands in a row where a block is no longer, or never was. */
+/** The null block: it fills the places of a row that have no block any more, or never had one. */
 export const NULL_BLOCK = 0;
 
 /**
@@ -82,7 +82,7 @@ export class ReferencePool {
     for (const { key } of moved) this.#published.push({ block: to, key });
   }
 
-  /** Takes keys away; who holds the blocks keeps them. */
+  /** Takes keys away; the holders of the blocks keep them. */
   unpublish(blocks: Iterable<number>): void {
     for (const block of blocks) this.#forget(block);
   }

@@ -1,4 +1,7 @@
-/** What is left to a step: tokens to compute, and places of a batch, of which each request takes some for its drafter too. */
+/**
+ * The budget of a step: tokens to compute, and places of a batch, of which each request takes some
+ * for its drafter too.
+ */
 export class Budget {
   #places: number;
 

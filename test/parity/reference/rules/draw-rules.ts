@@ -3,7 +3,10 @@ import type { SubjectRules } from '../../subject.js';
 import type { Random } from '../random.js';
 import type { ConnectorRecipe, Recipe } from '../recipe.js';
 
-/** Which rules a generated trace has: those of a version as far as they follow from its configuration, or single ones of August beside May's. */
+/**
+ * The rules of a generated trace: those of a version as far as they follow from its configuration,
+ * or single ones of August beside May's.
+ */
 export type Choice = (typeof CHOICES)[number];
 export const CHOICES = ['may', 'august', 'single'] as const;
 
@@ -64,7 +67,7 @@ function slots(config: Recipe['config'], random: Random): number {
   return Math.min(random.integer(0, Math.max(1, drafts)), budget - least);
 }
 
-/** What the role of a connector decides with steps in flight. */
+/** The rules that the role of a connector decides with steps in flight. */
 function roleRules({ config, connector }: Recipe, random: Random): SubjectRules {
   if (connector === null || !config.async_scheduling) return {};
   const role = random.pick(['both', 'producer', 'consumer']);

@@ -17,7 +17,10 @@ export interface ReferenceRules extends Required<SubjectRules> {
   holdsAllHits: boolean;
   /** Chunks of a prompt end where blocks do, wherever they begin, and where the prompt parts from another one. */
   alignsEnds: boolean;
-  /** What a forced reset drops is counted in tokens, and not in batches, of which drafts make too many (#46066). */
+  /**
+   * The outputs that a forced reset drops are counted in tokens, not in batches: drafts make too
+   * many batches (#46066).
+   */
   resetsByTokens: boolean;
 }
 

@@ -51,7 +51,7 @@ export class ReportedScheduler {
   running: ReportedRequest[] = [];
   /** `num_waiting_for_streaming_input`: an incremental counter. */
   numWaitingForStreamingInput = 0;
-  /** What the guards found, by name. */
+  /** The counts of the events that guards found, by name. */
   readonly found: Record<string, number> = {};
   readonly #maxNumSeqs: number;
   readonly #guards: ReportedGuards;
@@ -128,8 +128,9 @@ export class ReportedScheduler {
   }
 
   /**
-   * vLLM `update_from_output`. @param compute computes a step of a request, and says whether it stops with it; tokens that
-   * are generated lengthen it
+   * vLLM `update_from_output`.
+   * @param compute computes a step of a request, and returns whether the request stops with it;
+   * tokens that are generated lengthen it
    */
   update(
     plan: ReportedPlan,
@@ -170,7 +171,7 @@ export class ReportedScheduler {
     if (request !== undefined) this.#finishByStatus([request]);
   }
 
-  /** vLLM `finish_requests`: which container is searched is decided by the status alone. */
+  /** vLLM `finish_requests`: the status alone decides which container is searched. */
   #finishByStatus(targets: readonly ReportedRequest[]): void {
     const fromRunning = new Set(targets.filter(({ status }) => status === 'RUNNING'));
     const fromWaiting = new Set(targets.filter(({ status }) => status !== 'RUNNING'));

@@ -42,7 +42,10 @@ interface Client {
   outcome: RequestState['outcome'];
 }
 
-/** The three stages that were reported, as a `Pipeline`: nothing is borrowed, and a parked request stands in no queue. */
+/**
+ * The three stages that were reported, as a `Pipeline`: nothing is borrowed, and a parked request
+ * is in no queue.
+ */
 export class OwnPipeline implements Subject {
   readonly reusesIds = true;
   readonly died = null;
@@ -105,7 +108,7 @@ export class OwnPipeline implements Subject {
     return this.#clients.get(id) as Client;
   }
 
-  /** What guards found, and every other anomaly: nothing of the kind is expected. */
+  /** The counts of the events that guards found, and of every other anomaly: none is expected. */
   get guards(): Record<string, number> {
     const sum: Record<string, number> = {};
     const { anomalies, stages } = this.#pipeline.stats();

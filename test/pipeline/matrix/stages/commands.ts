@@ -1,6 +1,6 @@
 import { Random } from '../../../../src/base/random.js';
 
-/** Something that a stage is told. */
+/** A command to a stage. */
 export interface Command {
   readonly kind: 'add' | 'abort';
   readonly id: string;

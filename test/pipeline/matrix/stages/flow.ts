@@ -1,7 +1,7 @@
 import { Random } from '../../../../src/base/random.js';
 import type { SubjectOptions } from '../subject.js';
 
-/** What decides the shapes of requests besides their seeds. */
+/** The options that decide the shapes of requests, besides their seeds. */
 export type ShapeOptions = Pick<SubjectOptions, 'textChunks' | 'shortAnswers'>;
 
 /** How much each stage computes for one request. Counts are of steps; a step makes one token or one piece of sound. */
@@ -63,7 +63,10 @@ export function chunkKey(id: string, producer: number, index: number): string {
   return `${id}_${producer}_${index}`;
 }
 
-/** The computation of the three stages for each request: who computes what decides the schedulers, what comes of it this class. */
+/**
+ * The computation of the three stages for each request: the schedulers decide which requests
+ * compute, and this class decides the results.
+ */
 export class Flow {
   readonly transport = new Transport();
   readonly #requests = new Map<string, { shape: Shape; steps: [number, number, number] }>();

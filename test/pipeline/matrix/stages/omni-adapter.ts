@@ -1,6 +1,6 @@
 import { type Chunk, chunkKey } from './flow.js';
 
-/** A request as the adapter sees it. It writes the status. */
+/** A request as the adapter sees it. The adapter writes the status. */
 export interface Parkable {
   readonly id: string;
   status: string;
@@ -19,7 +19,7 @@ export interface ParkQueues<R> {
   readonly running: ParkQueue<R>;
 }
 
-/** What an adapter is made with. */
+/** The options of an adapter. */
 export interface OmniAdapterOptions {
   /** Its stage. Chunks come from the stage before. */
   readonly stage: number;

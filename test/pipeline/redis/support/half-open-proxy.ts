@@ -2,17 +2,18 @@ import { connect, createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
 /**
- * A proxy whose connections fall silent and stay open, as where a machine behind them has gone. The first connection whose client
- * says what it waits for is cut off before the server hears it; later ones pass.
+ * A proxy whose connections fall silent and stay open, as where a machine behind them has gone. The
+ * first connection whose client sends one of the given commands is cut off before the server gets
+ * it; later ones pass.
  */
 export class HalfOpenProxy {
-  /** What a connection falls silent at; null: at nothing. */
+  /** The commands at which a connection falls silent; null: none. */
   silencedBy: RegExp | null = null;
-  /** What breaks a connection, whenever a client says it; null: nothing does. */
+  /** The commands that break their connection, whenever a client sends one; null: none. */
   brokenBy: RegExp | null = null;
   /** Connections that have fallen silent. */
   numSilent = 0;
-  /** What the answers that are kept back are to; null: none is. */
+  /** The commands whose answers are kept back; null: none. */
   #held: RegExp | null = null;
   #kept: (() => void)[] = [];
   url = '';
@@ -35,7 +36,7 @@ export class HalfOpenProxy {
     return proxy;
   }
 
-  /** Keeps back what the server answers to these commands, until `release` or `forget`. */
+  /** Keeps back the server's answers to these commands, until `release` or `forget`. */
   hold(commands: RegExp): void {
     this.#held = commands;
   }
@@ -46,7 +47,7 @@ export class HalfOpenProxy {
     for (const pass of kept) pass();
   }
 
-  /** Drops what was kept back. */
+  /** Drops the answers that were kept back. */
   forget(): void {
     this.#held = null;
     this.#kept = [];

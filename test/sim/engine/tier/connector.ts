@@ -24,7 +24,7 @@ interface Tier {
   readonly reserved: Set<bigint>;
 }
 
-/** What the connector knows of an unfinished request. */
+/** The connector's record of an unfinished request. */
 interface Known {
   /** By group: places from the front that need not be stored any more. */
   readonly stored: number[];
@@ -293,7 +293,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     return this.#split(plan.step, request, known, places, rows, -1);
   }
 
-  /** What the scheduler says of every request that has not ended. */
+  /** Checks the settled part of every request that has not ended. */
   #checkSettled(): void {
     for (const request of this.#requests.values()) {
       const extent = this.#view.extent(request);
@@ -327,7 +327,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     this.#handOvers.push(...stores);
   }
 
-  /** One store for each child, of the blocks that it has not. */
+  /** One store for each child, of the blocks that it lacks. */
   #split(
     step: number,
     request: Request,
@@ -417,6 +417,6 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     if (handle > 0) this.#stage.blame(handle, 'connector');
   }
 
-  /** What clients do while the connector is asked. */
+  /** The actions of clients while the connector is asked. */
   inside: () => void = () => {};
 }

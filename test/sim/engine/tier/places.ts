@@ -13,7 +13,10 @@ export function isKept(rows: BlockLists, { group, index }: Place): boolean {
   return (rows[group][index] ?? 0) !== 0;
 }
 
-/** What is to be loaded for a request that goes on behind `end` tokens, and has the first `local` ones. */
+/**
+ * The places to load for a request that goes on behind `end` tokens, and has the first `local`
+ * ones.
+ */
 export function toLoad(view: KvView, local: number, end: number): Place[] {
   return view.groups.flatMap(({ blockSize }, group) => {
     const needed = view.neededPlaces(group, end);
@@ -23,8 +26,8 @@ export function toLoad(view: KvView, local: number, end: number): Place[] {
 }
 
 /**
- * The most tokens, as every group has whole blocks of them, behind which a request can go on. It
- * has its local blocks, and those that `has` says is there.
+ * The most tokens, as every group has whole blocks of them, behind which a request can go on. The
+ * request has its local blocks, and the blocks that `has` finds.
  * @param most no more than these
  */
 export function longestMatch(

@@ -23,7 +23,10 @@ interface Report {
   readonly isVerdict: boolean;
 }
 
-/** What the worker of one rank has to say, and the faults of saying it: late, lost, repeated, stale, about the wrong child. */
+/**
+ * The reports of the worker of one rank, and their faults: late, lost, repeated, stale, about the
+ * wrong child.
+ */
 export class Reports {
   readonly #stage: Stage;
   readonly #connector: SimConnector;
@@ -181,7 +184,7 @@ export class Reports {
     return output as ConnectorOutput;
   }
 
-  /** Whether this call fails. What was to be said is said the next time. */
+  /** Whether this call fails. The reports that were due come with the next call. */
   #fails(due: readonly Report[], recent: Iterable<LoadPlan>): boolean {
     if (due.length === 0 || !this.#stage.strikes('reportsThrow', this.#rng)) return false;
     // A verdict that comes late comes when nobody waits for it any more.

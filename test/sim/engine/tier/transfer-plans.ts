@@ -11,9 +11,9 @@ export interface StorePlan {
   readonly child: number;
   readonly blocks: readonly number[];
   readonly keys: readonly bigint[];
-  /** What the KV of these blocks has to be. */
+  /** The correct KV of these blocks. */
   readonly right: readonly Int32Array[];
-  /** What was read, by block and rank. */
+  /** The KV that was read, by block and rank. */
   readonly read: Int32Array[][];
   /** Ranks that have not ended. */
   ranksLeft: number;
@@ -27,11 +27,11 @@ export interface LoadPlan {
   readonly child: number;
   readonly async: boolean;
   readonly blocks: readonly number[];
-  /** What the tier holds, by block and rank. */
+  /** The KV that the tier holds, by block and rank. */
   readonly sources: readonly (readonly Int32Array[])[];
 }
 
-/** What the scheduler side of the connector tells its workers with one step. */
+/** The metadata of one step from the scheduler side of the connector for its workers. */
 export interface TierMetadata {
   step: number;
   loads: LoadPlan[];

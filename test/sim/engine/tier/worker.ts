@@ -44,10 +44,10 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
   /** Per request, the children that still have to report it as sent. `#told` are the requests that the worker knows to have finished. */
   readonly #owed = new Map<number, Set<number>>();
   readonly #told = new Set<number>();
-  /** Times that it was told that a request lost its blocks. */
+  /** The number of reports that a request lost its blocks. */
   readonly #released = new Map<number, number>();
   readonly #reports: Reports;
-  /** What a failed call may cost. */
+  /** The loads that a failed call may cost. */
   readonly #recent = new RecentLoads();
   #settled = -1;
 
@@ -64,7 +64,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     return this.#told;
   }
 
-  /** Whether nothing is left to be done or said. */
+  /** Whether nothing is left to do or to report. */
   get isIdle(): boolean {
     return this.#jobs.size + this.#declared.size + this.#reports.length === 0;
   }
@@ -232,7 +232,7 @@ export class SimWorker implements WorkerConnector<TierMetadata> {
     const bad = new Set<number>();
     if (!this.#stage.strikes('loadFails', this.#rng)) return { failsWhole: false, bad };
     this.#stage.blame(load.handle, 'load');
-    // Who reports a block cannot know that its request has lost it meanwhile.
+    // A worker that reports a block cannot know that its request has lost it meanwhile.
     this.#stage.excused.add('reassigned-block');
     load.blocks.forEach((_, index) => {
       if (this.#rng.chance(0.5)) bad.add(index);

@@ -16,14 +16,14 @@ const STATUSES: readonly RequestStatus[] = [
 /** Requests that it has seen last, ended ones included. */
 const KEPT_REQUESTS = 30;
 
-/** What a borrower of a simulation needs of its world. */
+/** The part of its world that a simulated borrower needs. */
 export interface BorrowerWorld {
   readonly rng: Rng;
   /** No faults any more. */
   isCalm(): boolean;
   /** Something happened that must not. */
   broke(invariant: string, message: string): void;
-  /** It has failed a request: that ends with an error when the next step is planned. */
+  /** The borrower has failed a request, which ends with an error when the next step is planned. */
   failed(handle: number): void;
   /**
    * Ends a request while a step is planned, like code that has the scheduler's own queues; null:
@@ -44,16 +44,19 @@ export class SimBorrower implements BorrowingAdapter {
   readonly parked = [this.waitingParked, this.runningParked];
   /** Handles of the requests that it had taken out for the last step. */
   readonly heldUp = new Set<number>();
-  /** It threw when it took requests out, so that all that it meant to hold up is held up. */
+  /**
+   * The borrower threw when it took requests out, so that all requests that it meant to hold up are
+   * held up.
+   */
   threwAtProcess = false;
-  /** Statuses that it left wrong when it was told of ends. */
+  /** Statuses that it left wrong at the reports of ends. */
   numStale = 0;
   readonly #shape: BorrowerShape;
   readonly #world: BorrowerWorld;
   /** Requests that are out, with the array in which each belongs. */
   readonly #out = new Map<Request, Request[]>();
   readonly #seen: Request[] = [];
-  /** Handles of the requests of whose ends it was told: before, and when they were over. */
+  /** Handles of the requests whose ends were reported to it: before, and when they were over. */
   readonly #told = new Set<number>();
   readonly #cleaned = new Set<number>();
 
@@ -128,12 +131,12 @@ export class SimBorrower implements BorrowingAdapter {
     if (this.#errs()) throw new Error('planted in cleanupReceiver');
   }
 
-  /** Whether it was told that somebody was about to end this request. */
+  /** Whether it got the report that somebody was about to end this request. */
   wasTold(handle: number): boolean {
     return this.#told.has(handle);
   }
 
-  /** Whether it was told to forget this request, which has ended. */
+  /** Whether it got the call to forget this request, which has ended. */
   hasForgotten(handle: number): boolean {
     return this.#cleaned.has(handle);
   }

@@ -14,7 +14,7 @@ export function drawBorrower(rng: Rng, share: number): BorrowerShape | null {
   return { holds: rng.pick([0.05, 0.2, 0.5]), errs: rng.pick([0, 0.01, 0.05]) };
 }
 
-/** What a scheduler counts of a borrowing adapter that errs. */
+/** The anomalies that a scheduler counts where a borrowing adapter errs. */
 export const CAUSED_BY_BORROWERS: readonly string[] = [
   ...['borrower-failed', 'lost-request', 'misplaced-request', 'purged-untracked', 'realigned-status'],
   'swept-running',

@@ -2,8 +2,8 @@
 import { SchedulerState } from '../../../../src/scheduler/state/scheduler-state.js';
 
 /**
- * What an adapter of vLLM that parks and restores requests has in its hands: the scheduler's own state. It is private, so it is caught while a
- * request is added.
+ * The scheduler's own state, as an adapter of vLLM has it that parks and restores requests. The
+ * state is private, so it is caught while a request is added.
  */
 export function seizeState(add: () => void): SchedulerState | null {
   const { track } = SchedulerState.prototype;

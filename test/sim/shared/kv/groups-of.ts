@@ -1,6 +1,6 @@
 import type { GroupRule } from '../../audit/group-rules.js';
 
-/** A KV cache group as its options say it, or as they were resolved. */
+/** A KV cache group by its options, or as they were resolved. */
 interface Group {
   type: GroupRule['type'] | 'mla';
   blockSize?: number;
@@ -10,7 +10,7 @@ interface Group {
   sinkTokens?: number;
 }
 
-/** What a run's groups depend on. */
+/** The sizes on which a run's groups depend. */
 interface Sizes {
   blockSize: number;
   maxModelLen: number;

@@ -1,9 +1,12 @@
 import { type GroupRule, keepsTokens } from '../../audit/group-rules.js';
 
-/** What no text leaves anywhere. */
+/** A value that no text leaves anywhere. */
 export const GARBAGE = -1;
 
-/** Where the KV of a position stands in a plane of the simulated KV memory. A group of states keeps one state in a block. */
+/**
+ * The place of the KV of a position in a plane of the simulated KV memory. A group of states keeps
+ * one state in a block.
+ */
 export class KvPlaces {
   readonly groups: readonly GroupRule[];
   /** Values of a block, in the group with the most. */

@@ -60,7 +60,7 @@ function compared(name: string, turns: readonly Turn[]): string[] {
   for (let i = 0; i < WARM_UP; i++) for (const turn of turns) turn();
   const times = turns.map(() => [] as number[]);
   for (let i = 0; i < TURNS; i++) {
-    // Whoever comes first in a turn is another one each time.
+    // Another contender comes first in each turn.
     for (let j = 0; j < turns.length; j++) {
       const at = (i + j) % turns.length;
       times[at].push(turns[at]());

@@ -28,7 +28,7 @@ import { decodeAsyncGenerator, encode } from 'gpt-tokenizer';
 const DRAIN_MS = 10_000;
 const FLUSH_MS = 1000;
 
-/** What Fastify checks before the handler runs: a bad body is answered with 400. */
+/** The schema that Fastify checks before the handler runs: a bad body is answered with 400. */
 const BODY = {
   type: 'object',
   required: ['prompt'],

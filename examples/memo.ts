@@ -26,7 +26,7 @@ import type {
 } from 'blockstep/connector';
 import { BlockArena, CompletionQueue, HostLane, type Lane, Verdict } from 'blockstep/transfer';
 
-/** What the workers are to do with a plan: copy blocks to places of the memo, and from there. */
+/** The copies that the workers make for a plan: of blocks to places of the memo, and from there. */
 interface Orders {
   readonly stores: { readonly block: number; readonly place: number }[];
   readonly loads: { readonly handle: number; readonly blocks: Int32Array; readonly places: Int32Array }[];

@@ -22,7 +22,7 @@ function setupFiles(): string[] {
 
 const SUITES = 'test/**/*.test.ts';
 
-/** What several suites need is made before all of them. */
+/** Files that several suites need are made before all of them. */
 const MADE_ONCE = ['test/support/compiled/compile-scripts.ts', 'test/support/made-once.ts'];
 
 /** Suites that this run leaves out: those of proofs of their own in `npm test`, but not where a command names suites. */

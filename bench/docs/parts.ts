@@ -12,7 +12,7 @@ export interface PartProgram {
   readonly quick: readonly string[];
 }
 
-/** What one of them printed, as a result holds it. */
+/** The output of one program, as a result holds it. */
 export interface Part {
   readonly name: string;
   /** Its tables in Markdown; null if it could not run. */

@@ -15,7 +15,8 @@ const WARMUP = 2000;
 const HEAP_STEPS = 2000;
 
 /**
- * What the engine adds to its scheduler, with an executor that answers at once and computes nothing.
+ * The cost that the engine adds to its scheduler, with an executor that answers at once and
+ * computes nothing.
  *
  * Steps are `Engine.step()` of N decodes that nobody reads, beside steps of the bare scheduler. The two take turns for three rounds,
  * and the round with the best median counts. Everything else runs by `engine.run()`, one step per turn of the event loop, with one

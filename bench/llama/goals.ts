@@ -37,7 +37,7 @@ export const GOALS: readonly Goal[] = [
   { model: '500m', workload: 'prompt', numSequences: 1, threads: 1, least: 1.4 },
 ];
 
-/** What all runs have in common. */
+/** The settings that all runs have in common. */
 type Shared = Pick<Run, 'folder' | 'modules' | 'server'>;
 
 /** Ours first. A text's state is of use to a rival only where texts share a prefix. */

@@ -27,7 +27,7 @@ export function countAllocations(): () => Allocations {
   };
 }
 
-/** What `times` calls allocate together, garbage included. */
+/** The bytes that `times` calls allocate together, garbage included. */
 export function allocations(act: () => void, times: number): Allocations {
   globalThis.gc?.();
   const end = countAllocations();

@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';
 
-/** What `npm run bench -- --vs` was asked for. */
+/** The options of `npm run bench -- --vs`. */
 export interface VsOptions {
   /** The other checkout. */
   readonly checkout: string;

@@ -48,9 +48,9 @@ export interface DecodeVariant {
   evicting?: boolean;
   /** Additional requests with transfers in flight: half of them wait for a load, half have ended and are being sent. Default 0. */
   transfers?: number;
-  /** Where the state is kept. Default: on the host alone. */
+  /** The place of the state. Default: on the host alone. */
   backend?: 'host' | 'cuda';
-  /** Who decides; a GPU is waited for in place. Default: the host. */
+  /** The side that decides; the caller waits for a GPU in place. Default: the host. */
   authority?: 'host' | 'device';
   /** KV cache groups. Default: one of full attention. */
   kvGroups?: NonNullable<SchedulerOptions['kvGroups']>;

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/replay/report/report.js';
 
-/** What a command did. */
+/** The outcome of a command. */
 export interface Outcome {
   code: number;
   stdout: string;

@@ -28,7 +28,7 @@ const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
 /** Steps in which each kind is planted, by their place in a run. */
 const CALLS = [3, 9, 14];
 
-/** What a kind can go by. Host tables say what the GPU's must be. */
+/** The state that a kind of error depends on. Host tables say what the GPU's must be. */
 interface Site {
   driver: ReferenceDriver;
   plan: Plan;
@@ -150,7 +150,10 @@ const KINDS: Record<string, Kind> = {
   },
 };
 
-/** What was found in the step in which the error was planted; null if it could not be planted there. */
+/**
+ * The faults found in the step in which the error was planted; null if it could not be planted
+ * there.
+ */
 async function runWith(
   options: Partial<SchedulerOptions>,
   kind: Kind,

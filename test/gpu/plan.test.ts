@@ -10,7 +10,7 @@ import { readRunOptions } from '../../bench/gpu/options.js';
 import type { GpuRecord } from '../../bench/gpu/record/record.js';
 import { type Planned, planChecks } from '../../bench/gpu/run.js';
 
-/** What a call with these parts would run on a real GPU. Nothing of it is run. */
+/** The checks that a call with these parts would run on a real GPU. Nothing of it is run. */
 function plan(only: string, ...more: string[]): Planned[] {
   const record = { results: { host: { gpu: { computeCapability: '9.0' } } } } as unknown as GpuRecord;
   return planChecks({

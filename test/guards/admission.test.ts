@@ -88,7 +88,8 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
-  // Pinned by: `canReclaim` (reclaim.ts): what a session holds, not what it has computed.
+  // Pinned by: `canReclaim` (reclaim.ts): the blocks that a session holds decide, not the tokens
+  // that it has computed.
   it.each(['fcfs', 'priority'] as const)(
     '%s: a session whose load failed as a whole gives its blocks back',
     (policy) => {

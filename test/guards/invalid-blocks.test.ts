@@ -59,7 +59,7 @@ describe('F19 a block of a synchronous load did not come', () => {
 
 // Pinned by: `truncateLoad` (src/scheduler/loads/bad-blocks.ts) and `endLoading` (src/scheduler/life/loading.ts), which publishes.
 describe('F20 a block of an asynchronous load did not come', () => {
-  /** What is missing takes several steps to compute. */
+  /** The missing blocks take several steps to compute. */
   const SLOWLY = { loadFailurePolicy: 'recompute', longPrefillTokenThreshold: 4 } as const;
 
   function failing(
@@ -226,7 +226,8 @@ describe('F22 invalid blocks that are none, of somebody else, or said twice', ()
       driver.update();
       driver.scheduler.verify();
       expect(driver.anomalies).toEqual({ 'reassigned-block': 1 });
-      // Whoever was admitted since may have found what `a` published, so it is computed again; it does not fail for it.
+      // A request that was admitted since may have found the blocks that `a` published, so it is
+      // computed again; it does not fail for it.
       expect(driver.scheduler.stats()).toMatchObject({ failedLoads: 0, numPreemptions: 1 });
       driver.run();
       expect(driver.ends.get(next)).toEqual(['length']);

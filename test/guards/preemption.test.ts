@@ -223,7 +223,7 @@ describe('F37 a preemption while something uses the blocks', () => {
       const { driver, r, old } = preempted();
       driver.run(30, () => driver.scheduler.numUnfinished > 0);
       expect(driver.text(r)).toEqual(driver.model.text(r, 3));
-      // It found its old prefix, which lies in blocks that stayed.
+      // The request found its old prefix, which lies in blocks that stayed.
       expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1, preemptedHits: 8 });
       const free = driver.free;
       expect(free).toBeLessThanOrEqual(allBlocks(driver.scheduler) - old.length);

@@ -21,10 +21,10 @@ import { settled } from '../support/engine-bench.js';
 import { mix } from '../support/fake-model.js';
 import { RemoteConnector, type RemoteLoad } from './remote.js';
 
-/** What a row that read wrong KV answers. */
+/** The answer of a row that read wrong KV. */
 export const WRONG = 999_999;
 
-/** What one row of a step does, as its tables said when it was submitted. */
+/** The work of one row of a step, as its tables showed it when it was submitted. */
 interface Row {
   id: string;
   blocks: Int32Array;
@@ -135,7 +135,7 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   readonly begun: { step: number; notBefore: number; ids: string[] }[] = [];
   /** Handles of the requests that finished, as it was told. */
   readonly finished: number[] = [];
-  /** What it says with its next answer, besides loads that ended. */
+  /** Further reports of its next answer, besides loads that ended. */
   extra: ConnectorOutput[] = [];
   /** Called first in each method; may throw. */
   during: (method: string) => void = () => {};

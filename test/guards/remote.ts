@@ -149,7 +149,7 @@ export class RemoteDriver extends Driver {
     this.say({ finishedSending: reports(handle, ranks) });
   }
 
-  /** What workers report while no step is there, and that all invariants hold after it. */
+  /** Passes on a report of workers while there is no step, and checks all invariants after it. */
   say(output: ConnectorOutput): void {
     this.scheduler.updateTransfers(output);
     this.scheduler.verify();

@@ -7,7 +7,7 @@ import { includes, specifiers } from '../house/tree.js';
 import { entryPoints } from '../support/entry-points.js';
 import type { Proof } from './proofs.js';
 
-/** Files that every proof is made of: who compiles, runs and resolves the suites. */
+/** Files that every proof is made of: the tools that compile, run and resolve the suites. */
 const ALL = [
   'package-lock.json',
   'tsconfig.json',

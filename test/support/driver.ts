@@ -93,7 +93,7 @@ export class Driver {
   readonly inFlight: Executed[] = [];
   /** Outputs of the last update, as `id:tokens[:reason]`. */
   last: string[] = [];
-  /** What the connector's workers report with the next update. */
+  /** The report of the connector's workers with the next update. */
   report: ConnectorOutput | null = null;
   readonly #draft: number;
 
@@ -285,7 +285,10 @@ export function allBlocks(scheduler: Scheduler): number {
   return scheduler.config.numBlocks - 1;
 }
 
-/** That nothing is left of any request: every block free, no row in use, all invariants hold. */
+/**
+ * Lists the remains of all requests. In a correct scheduler every block is free, no row is in use,
+ * and all invariants hold.
+ */
 export function leftovers(scheduler: Scheduler): string[] {
   scheduler.verify();
   const { freeBlocks, rowsInUse, numRunning, numWaiting, numSkipped, numDraining } = scheduler.stats();

@@ -7,7 +7,7 @@ export interface LaneJob<Payload = undefined> {
   readonly handle: number;
   readonly kind: 'load' | 'store';
   readonly blocks: Int32Array;
-  /** What else the connector wants to know when the job is over. */
+  /** The further facts that the connector needs when the job is over. */
   readonly payload: Payload;
 }
 

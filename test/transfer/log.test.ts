@@ -19,7 +19,7 @@ function expectSame(bytes: Uint8Array, digest: bigint): Scheduler {
   return replayed;
 }
 
-/** What a log says, without its commands and pauses. */
+/** The content of a log, without its commands and pauses. */
 function say(bytes: Uint8Array): string[] {
   return [...readLog(bytes)].flatMap((record) => {
     if (record.kind === 'connector')

@@ -61,7 +61,8 @@ describe('jobs of several ranks', () => {
     expect(jobs.report(job, 0, failed)).toBe(null);
     expect(jobs.report(job, 2, failed)).toBe(null);
     expect(anomalies.toObject()).toEqual({ 'duplicate-completion': 1, 'wrong-owner': 1 });
-    // What was skipped has changed nothing: the verdict is still good, and rank 1 is still missing.
+    // The skipped report has changed nothing: the verdict is still good, and rank 1 is still
+    // missing.
     expect([jobs.silent(job), jobs.get(job)?.verdict]).toEqual([[1], ok]);
     expect(jobs.report(job, 1, ok)).toMatchObject({ verdict: ok });
     expect([jobs.report(job, 1, ok), jobs.report(job, 2, ok), jobs.report(job + 1, 0, ok)]).toEqual([

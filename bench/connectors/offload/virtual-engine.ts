@@ -32,7 +32,7 @@ export interface Arrival {
   readonly maxTokens: number;
 }
 
-/** What a run came to. Times are virtual. */
+/** The result of a run on a virtual clock. Times are virtual. */
 export interface VirtualResult {
   readonly seconds: number;
   readonly requests: number;

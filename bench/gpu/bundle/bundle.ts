@@ -30,7 +30,10 @@ Exit code: 0 made, 1 failed, or larger than it may be.`;
 
 /** Bytes that a bundle may have. */
 const LIMIT = 38 * 2 ** 20;
-/** The newest glibc that anything in a bundle may need: Ubuntu 22.04 has 2.35. What is built on the host needs the host's. */
+/**
+ * The newest glibc that anything in a bundle may need: Ubuntu 22.04 has 2.35. Programs that are
+ * built on the host need the host's glibc.
+ */
 const NEWEST_GLIBC = '2.34';
 const ADDON = 'native/build/Release/blockstep.node';
 const EMULATED = 'native/build-emulated/Release/blockstep.node';
@@ -94,7 +97,7 @@ function fill(stage: Stage, addon: string): void {
   const lock = JSON.parse(readFileSync(join(TREE, 'package-lock.json'), 'utf8')) as Lock;
   const platform = { os: process.platform, cpu: process.arch, libc: libc() };
   const folders = packageClosure(lock, packages, platform);
-  // What stands inside of another package's folder comes with it.
+  // Packages inside of another package's folder come with that folder.
   const outer = folders.filter((folder) => !folders.some((other) => folder.startsWith(`${other}/`)));
   for (const path of [
     ...FOLDERS.filter((folder) => existsSync(join(TREE, folder))),

@@ -62,9 +62,9 @@ export interface NativeConfig extends NativeGroupConfig {
   /** The GPU that keeps a second instance of the state. Absent: there is no second instance. */
   cuda?: NativeCudaConfig;
   /**
-   * Who decides which blocks a request gets. `host` (default): the host; `submitDecision` and
-   * `pollDecision` throw ERR_BLOCKSTEP_AUTHORITY. `device`: the GPU, and the host's state follows;
-   * `run` and `admit` throw ERR_BLOCKSTEP_AUTHORITY.
+   * The side that decides which blocks a request gets. `host` (default): the host; `submitDecision`
+   * and `pollDecision` throw ERR_BLOCKSTEP_AUTHORITY. `device`: the GPU, and the host's state
+   * follows; `run` and `admit` throw ERR_BLOCKSTEP_AUTHORITY.
    */
   authority?: 'host' | 'device';
 }

@@ -25,7 +25,7 @@ export interface ParsedAnswer {
   readonly error: unknown;
   /** One value for each token of the result; null if there are none, or if they are wrong. */
   readonly extras: readonly unknown[] | null;
-  /** What was wrong with the row of each request, as text. */
+  /** The fault in the row of each request, as text. */
   readonly wrong: ReadonlyMap<Request, string>;
   /** Further errors that do no harm. */
   readonly faults: readonly unknown[];
@@ -175,7 +175,7 @@ function mend(
   return { result: mended, extras: moved, wrong };
 }
 
-/** What is wrong with a row's tokens; null = nothing. */
+/** The fault in a row's tokens; null = none. */
 function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length > most) return `it returned ${tokens.length} tokens, at most ${most} were expected`;
   if (tokens.length === 0 && most > 0) return 'it returned neither a token nor an error, but one was due';

@@ -53,7 +53,7 @@ export class CallGate {
 
   /**
    * Checks that `enter` would admit a call.
-   * @throws what `enter` throws
+   * @throws the errors of `enter`
    */
   checkFree(): void {
     this.checkUsable();
@@ -111,7 +111,7 @@ export class CallGate {
 
   /**
    * Runs `act`, which changes the state: an error in it poisons the scheduler.
-   * @throws what `act` throws
+   * @throws the error of `act`
    */
   change<T>(act: () => T): T {
     try {

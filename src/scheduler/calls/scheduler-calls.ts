@@ -46,8 +46,8 @@ export class SchedulerCalls {
   /**
    * Runs one public call: passes the gate, reads the clock once, and writes its commands to the
    * log.
-   * @throws what `CallGate.enter` and `act` throw; ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite
-   * number; ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
+   * @throws the errors of `CallGate.enter` and `act`; ERR_BLOCKSTEP_BAD_ARG if `now` returns no
+   * finite number; ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
    */
   enter<T>(act: () => T): T {
     this.gate.enter();

@@ -14,7 +14,7 @@ export type BlockLists = readonly Int32Array[];
 
 /** A plan as a connector reads it. It is borrowed, as block lists are. */
 export interface ConnectorPlan extends Readonly<Omit<Plan, 'requests'>> {
-  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
+  /** The request of each entry. Entries behind `numRequests` are left from older plans. */
   readonly requests: readonly ConnectorRequest[];
 }
 

@@ -118,7 +118,7 @@ export class Request implements ConnectorRequest {
   readonly id: string;
   /** Slot + generation * 2^21, a safe integer. It names this incarnation alone. */
   readonly handle: number;
-  /** Where the scheduler keeps the request; null once it has finished. */
+  /** The container that holds the request; null once it has finished. */
   container: Container = null;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
@@ -191,7 +191,7 @@ export class Request implements ConnectorRequest {
   /** The grammar that constrains its tokens, as it was given to `add`; null = none. */
   readonly grammar: Grammar | null;
 
-  /** What the client gave as `timeoutMs`; Infinity = no limit. */
+  /** The client's `timeoutMs`; Infinity = no limit. */
   readonly timeoutMs: number;
   /** When `add` took the request. */
   readonly addedAt: number;

@@ -10,7 +10,7 @@ import type { Random } from '../../support/engine-bench.js';
 
 const VOCABULARY = 40;
 
-/** What the model makes of everything in front of a token, and of the token. */
+/** The result of the model's attention for a token, with everything in front of it. */
 function attend(before: number, value: number): number {
   return (Math.imul(before ^ value, 0x9e3779b1) + 0x7f4a7c15) | 0;
 }
@@ -53,7 +53,7 @@ export class AttentiveExecutor implements Executor {
   /** Blocks whose KV is lost before the step is computed. */
   loses: (plan: ExecutorPlan) => number[] = () => [];
   mood: Mood = () => null;
-  /** What an answer has besides, or otherwise. */
+  /** The further or different fields of an answer. */
   adds: (answer: ExecutorResult) => object = () => ({});
   /** Whether a step is answered at once. */
   atOnce: () => boolean = () => true;

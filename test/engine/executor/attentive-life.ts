@@ -6,7 +6,7 @@ import { type AttentiveExecutor, continuation } from './attentive-executor.js';
 /** One request of a life, and what it should have said. */
 interface Told {
   stream: RequestStream;
-  /** Of a session: what its chunks brought, in order. */
+  /** Of a session: the prompts and limits of its chunks, in order. */
   chunks: { prompt: number[]; maxTokens: number }[];
   isOpen: boolean;
   end: Promise<{ tokens: number[]; reason: string }>;

@@ -72,7 +72,7 @@ class FullBench extends EngineBench {
   }
 }
 
-/** What is called with the full disk; the bench is made ready for it first. */
+/** The call with the full disk; the bench is prepared for it first. */
 type Entry = (bench: FullBench) => (() => unknown) | Promise<() => unknown>;
 
 /** Every call of the engine that goes into the scheduler, and has something written to the log there. */

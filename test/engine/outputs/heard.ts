@@ -56,7 +56,7 @@ export class Listener {
     }
   }
 
-  /** What was heard of requests with these ids, in the order in which they were heard of. */
+  /** The outputs of requests with these ids, in the order of their first outputs. */
   of(...ids: string[]): Heard[] {
     return [...this.byRequest.values()].filter(({ id }) => ids.includes(id));
   }

@@ -337,9 +337,7 @@ export function describeTierLife(tiers: Tiers): void {
   });
 }
 
-/**
- * A device that computes a step only now and then. @returns what an executor is told to defer steps with
- */
+/** A device that computes a step only now and then. @returns the `defer` option of an executor */
 function slowDevice(): { defer: (compute: () => void) => void } {
   const waiting: (() => void)[] = [];
   let ticks = 0;

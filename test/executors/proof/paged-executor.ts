@@ -50,7 +50,7 @@ export interface PagedExecutorOptions {
   readonly faults?: FaultSource;
 }
 
-/** What is kept for a request, by handle, until it has ended. */
+/** The state of a request, by handle, until it has ended. */
 interface RequestState {
   readonly root: number;
   draftState: number;

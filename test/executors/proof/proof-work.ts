@@ -101,7 +101,7 @@ export class WorkSource {
   }
 }
 
-/** What the answers to a request's turns are, computed without blocks. */
+/** The answers to a request's turns, computed without blocks. */
 export function expectedAnswers(item: WorkItem, maxModelLen: number): Answer[] {
   const model = new UnpagedModel(item.cacheSalt, item.adapter);
   return item.turns.map((turn, i) => {

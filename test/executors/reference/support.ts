@@ -22,7 +22,7 @@ export interface Submitted {
   answer: Promise<ExecutorResult>;
 }
 
-/** Where a GPU reads the tables. */
+/** The memory in which a GPU reads the tables. */
 export type TablesIn = 'pinned' | 'device';
 
 /** Called between a gather and the execution of its plan. */

@@ -82,7 +82,7 @@ describe('a template', () => {
 
   it.each([
     ['{% for i in range(10**9) %}{% endfor %}', 'range too big'],
-    // It takes seconds.
+    // These templates take seconds.
     ...(isQuick
       ? []
       : [

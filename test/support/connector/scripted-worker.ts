@@ -11,7 +11,7 @@ export class ScriptedWorker implements WorkerConnector {
   readonly calls: string[] = [];
   /** Handles of finished requests that it was told of, in order. */
   readonly finished: number[] = [];
-  /** What the next rounds report, the first one first. */
+  /** The reports of the next rounds, the first one first. */
   readonly next: (ConnectorOutput | null)[] = [];
   readonly throwing = new Set<string>();
 

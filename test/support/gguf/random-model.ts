@@ -154,11 +154,11 @@ interface Put {
   /** @param gain by how much it makes a vector longer */
   matrix(name: string, shape: readonly [number, number], gain: number): void;
   ones(name: string, size: number): void;
-  /** What is small, and stays F32. @param name with its suffix */
+  /** Puts a small tensor, which stays F32. @param name with its suffix */
   small(name: string, shape: readonly number[], least: number, most: number): void;
 }
 
-/** What an architecture has of its own. */
+/** The parts that are special to an architecture. */
 interface Architecture {
   head(file: GgufFile, model: Model, key: (name: string) => string): void;
   layer(put: Put, model: Model, layer: number): void;
@@ -248,7 +248,10 @@ function writeHeads(file: GgufFile, { heads, kvHeads }: Model, key: (name: strin
   file.f32(key('rope.freq_base'), 10_000);
 }
 
-/** What a model that reads in both directions has beside its layers: positions, and a head that scores. */
+/**
+ * The tensors that a model that reads in both directions has beside its layers: positions, and a
+ * head that scores.
+ */
 function putReader(put: Put, model: Model): void {
   const { width, layers, contextLength, pooling } = model;
   put.matrix('position_embd', [width, contextLength], 1);

@@ -6,7 +6,7 @@ import type { NativeAnswer, NativeContext } from '../native/binding.js';
 /** The place of one step's answer among the answers that came together. */
 export interface AnswerPlace {
   readonly answer: NativeAnswer;
-  /** Where the step begins in `answer.tokens` and `answer.logprobs`. */
+  /** The step's first place in `answer.tokens` and `answer.logprobs`. */
   tokensAt: number;
   logprobsAt: number;
 }

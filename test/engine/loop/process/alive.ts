@@ -257,7 +257,7 @@ const LEAVES: Readonly<Record<string, () => unknown>> = {
   },
 };
 
-/** What keeps the process alive by now, of what an engine may have. */
+/** The resources of an engine that keep the process alive at present. */
 function keeping(): string[] {
   return process.getActiveResourcesInfo().filter((name) => /Timeout|Immediate/.test(name));
 }

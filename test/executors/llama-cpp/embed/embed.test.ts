@@ -199,7 +199,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     const asked = model.rankPrompt('a rose', 'is a rose').then(() => {
       isMade = true;
     });
-    // What is made on the event loop needs no turn of it.
+    // A prompt that is made on the event loop needs no turn of it.
     for (let i = 0; i < 100; i++) await Promise.resolve();
     expect(isMade).toBe(false);
     await asked;

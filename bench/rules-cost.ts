@@ -17,7 +17,7 @@ const REQUESTS = 256;
 /** Blocks of the longest row that is given back; the others have up to 64 fewer. */
 const LONGEST = 160;
 
-/** May stands twice: how far the second is from 1.00 says how exact the figures are. */
+/** May occurs twice: the distance of the second from 1.00 shows the precision of the figures. */
 const VERSIONS: Readonly<Record<string, Partial<SchedulerOptions>>> = {
   May: { like: '28be48fa' },
   defaults: {},

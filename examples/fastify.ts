@@ -5,8 +5,9 @@
  *     GET  /health                                              200, or 503 and the reasons
  *
  * - A client that disconnects has its request aborted: its blocks go back before the next step.
- * - A client that comes while the queue is full gets 429, and in `Retry-After` after how many seconds to come back. How long the queue
- *   may be is said by the engine's options `maxQueuedRequests` and `maxQueuedTokens`.
+ * - A client that comes while the queue is full gets 429, and in `Retry-After` after how many
+ *   seconds to come back. The engine's options `maxQueuedRequests` and `maxQueuedTokens` limit the
+ *   queue.
  * - `app.close()` lets unfinished requests finish for at most 10 seconds, then ends the engine.
  *
  * In your own server: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs

@@ -90,7 +90,8 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   updateStateAfterAlloc(request: ConnectorRequest, [blocks]: BlockLists, numExternalTokens: number): void {
     const count = numExternalTokens / this.#view.blockSize;
     if (count === 0) return;
-    // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
+    // The blocks to load are the last of its blocks, behind the local hits. The list is borrowed,
+    // so this is a copy.
     const own = blocks.slice(-count);
     const first = blocks.length - count;
     const places = own.map((_, i) => this.#places.get(this.#view.blockHash(request, first + i)) as number);

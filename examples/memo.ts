@@ -57,7 +57,7 @@ export class Memo implements SchedulerConnector<Orders> {
   updateStateAfterAlloc(request: ConnectorRequest, [list]: BlockLists, numTokens: number): void {
     const count = numTokens / this.#view.blockSize;
     if (count === 0) return;
-    // They stand at the end of its blocks. The list is borrowed, so this is a copy.
+    // The blocks to load are the last of its blocks. The list is borrowed, so this is a copy.
     const blocks = list.slice(-count);
     const places = blocks.map((_, i) => this.#placeOf(request, list.length - count + i) as number);
     this.#orders.loads.push({ handle: request.handle, blocks, places });

@@ -1,6 +1,6 @@
 // The programs whose printed tables go into docs/benchmarks.md.
 
-/** A program of the benchmark whose tables stand on the page as it prints them. */
+/** A program of the benchmark whose tables are on the page as it prints them. */
 export interface PartProgram {
   readonly name: string;
   /** As a reader runs it. */

@@ -65,7 +65,7 @@ export function measureGoals(minutes: number, pathOf: (model: string) => string,
       const contenders = contendersOf(goal, shared);
       const round = contenders.map((contender) => measure({ ...run, contender }).cpu);
       for (const [k, cpu] of round.entries()) times[i][k].push(cpu);
-      // The table as it stands, since the rows to come may take long.
+      // The present table, since the next rows may take long.
       if (isFirst)
         console.error(
           `${model} ${workload} ${numSequences}: ${round.map((cpu) => cpu.toFixed(0)).join(', ')}`,

@@ -6,7 +6,7 @@ import type { PeerRequest, Stepped } from './protocol.js';
 
 /** One workload over one peer. It checks what the peer answers, and throws an Error that says what is wrong. */
 export interface PeerWorkload {
-  /** Opens a scheduler, and brings it to where the measuring begins. */
+  /** Opens a scheduler, and prepares it for the measurement. */
   prepare(): Promise<void>;
   /** Takes one turn. */
   turn(): Promise<Turn>;

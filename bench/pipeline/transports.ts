@@ -16,7 +16,7 @@ export interface Carried {
 
 /** A carrier of chunks: sends one, and reports its arrival. */
 interface Carrier {
-  /** @param come called when the message has come to the other side */
+  /** @param come called when the message has arrived at the other side */
   open(come: () => void): Promise<{ send(message: PipelineMessage): void; close(): Promise<void> }>;
 }
 

@@ -8,7 +8,9 @@ export interface Allocations {
   collections: number;
 }
 
-/** Begins to count what is allocated on the V8 heap. @returns ends the count, and says what it came to */
+/**
+ * Begins to count what is allocated on the V8 heap. @returns ends the count, and returns the sum
+ */
 export function countAllocations(): () => Allocations {
   const profiler = new GCProfiler();
   profiler.start();

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark, which is told words and answers with messages. */
+/** A process of the benchmark, which receives words and answers with messages. */
 export class Child {
   readonly #process: ChildProcess;
   readonly #lines: Interface | null;

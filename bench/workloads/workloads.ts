@@ -133,7 +133,10 @@ export function touchPool(
   if (!keepCached && !scheduler.resetPrefixCache().ok) throw new Error('the pool is still in use');
 }
 
-/** One step in which every entry that may brings a token. @returns how many entries brought none */
+/**
+ * One step in which every entry that may sample has a token. @returns the number of entries without
+ * a token
+ */
 function prefill(scheduler: Scheduler): number {
   const plan = scheduler.schedule();
   const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));

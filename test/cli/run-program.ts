@@ -10,7 +10,9 @@ export interface Outcome {
   stderr: string;
 }
 
-/** Starts a command line in this process. `ended` has its exit code, and `said` what it has written so far. */
+/**
+ * Starts a command line in this process. `ended` has its exit code, and `said` its output so far.
+ */
 export function start(args: readonly string[], signal: AbortSignal) {
   const said = { stdout: '', stderr: '', code: null as number | null };
   const stderr = new PassThrough().on('data', (bytes) => {

@@ -61,7 +61,10 @@ function firstSlot({ driver, plan }: Site): bigint | null {
   return driver.executor.kv.pointer + BigInt(block * BLOCK_SIZE * ENTRY_BYTES);
 }
 
-/** An entry that needs a block that is new in this step: the entry, and where the block stands in the table. */
+/**
+ * An entry that needs a block that is new in this step: the entry, and the block's place in the
+ * table.
+ */
 function newBlock({ plan, tables }: Site): { entry: number; at: bigint } | null {
   for (let entry = 0; entry < plan.numRequests; entry++) {
     const end = plan.numComputedTokens[entry] + plan.numScheduledTokens[entry];
@@ -205,7 +208,7 @@ async function runWith(
   return plantedIn < 0 ? null : driver.executor.faults.filter(({ step }) => step === plantedIn);
 }
 
-/** The core waits long for a launch that never came to its end, unless the GPU is lost. */
+/** The core waits long for a launch that never ended, unless the GPU is lost. */
 function lose({ executor }: ReferenceDriver): void {
   plant('lose=1');
   executor.adopt(1, Int32Array.of(1));

@@ -1,4 +1,4 @@
-// Random lives: every text is right, every client is told once how its request ended, nothing is
+// Random lives: every text is right, every client learns the end of its request once, nothing is
 // left.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
@@ -49,7 +49,7 @@ describe('random lives', () => {
           } = all.get(client.stream.handle) as Heard;
           expect(tokens).toEqual(right);
           expect(others).toEqual([]);
-          // A reader that has left aborts its request, and was told of no end.
+          // A reader that has left aborts its request, and was not notified of an end.
           expect(last.error ?? last.finishReason).toBe(
             settled.status === 'rejected' ? settled.reason : settled.value.finishReason,
           );

@@ -60,7 +60,7 @@ describe('the plan of a run on a GPU host', () => {
     ];
     expect(all.slice(0, first.length)).toEqual(first);
     expect(all[first.length]).toContain('100000 steps');
-    // They must come to an end in the first quarter of the time, the build aside.
+    // The first checks must end in the first quarter of the time, the build aside.
     const quarter = plan('a,c').slice(2, first.length);
     expect(sum(quarter)).toBeLessThan(135);
   });

@@ -166,7 +166,7 @@ function bring({ scripts = {}, options = {}, prepare }: Foreign, strict: boolean
   return { driver, handle: prepare(driver) };
 }
 
-/** The request is served as if nothing had been said. */
+/** The request is served as if nothing had been reported. */
 function expectServed(driver: RemoteDriver, handle: number, { conclude }: Foreign): void {
   conclude?.(driver, handle);
   driver.run();

@@ -13,7 +13,7 @@ function bench(options: Partial<SchedulerOptions> = {}) {
   return { borrower, driver, add: (id: string, more: object = {}) => add(driver, id, more) };
 }
 
-/** Answers what it can load as it was told to; in the beginning: later. */
+/** Answers the number of tokens that the test sets; in the beginning: later. */
 class LateConnector implements SchedulerConnector {
   readonly protection = 'own';
   answer: Match = { numTokens: null, async: false };

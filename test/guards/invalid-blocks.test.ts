@@ -1,4 +1,4 @@
-// F19, F20, F21, F22: blocks that a load did not bring.
+// F19, F20, F21, F22: blocks that a load failed to load.
 import { describe, expect, it } from 'vitest';
 import type { InvalidBlock } from '../../src/connector.js';
 import { leftovers, prompt } from '../support/driver.js';
@@ -73,7 +73,7 @@ describe('F20 a block of an asynchronous load did not come', () => {
     const handle = driver.loading({ id: 'r', prompt: prompt(18), maxTokens: 3 });
     const invalidBlocks = [{ block: driver.blocks(handle)[at] }];
     meanwhile(driver);
-    // Of what lies behind it nothing is said, and nothing counts.
+    // The blocks behind it are not reported, and none of them counts.
     driver.broken = [0, 1, 2, 3].slice(at);
     driver.land(handle);
     if (together) driver.say({ invalidBlocks, finishedReceiving: [{ handle }] });

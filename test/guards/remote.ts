@@ -99,7 +99,7 @@ export interface RemoteOptions {
  */
 export class RemoteDriver extends Driver {
   readonly connector: RemoteConnector;
-  /** Places among the blocks of a request where loads bring nothing. */
+  /** Places among the blocks of a request where loads load nothing. */
   broken: readonly number[] = [];
 
   constructor(
@@ -134,7 +134,7 @@ export class RemoteDriver extends Driver {
     return plan;
   }
 
-  /** The KV of a request's last load is in its blocks now; nobody has said so yet. */
+  /** The KV of a request's last load is in its blocks now; nobody has reported it yet. */
   land(handle: number): void {
     this.#write(this.connector.loadOf(handle));
   }

@@ -57,7 +57,7 @@ function draftsWith(field: keyof Drafts): (bench: Bench, value: unknown) => unkn
 const getter = (name: string) =>
   Object.defineProperty({ tokens: new Int32Array(8), counts: new Int32Array(8) }, name, { get: hostile });
 
-/** Bad for both arrays: three entries are planned, of which two bring a token. */
+/** Bad for both arrays: three entries are planned, of which two sample a token. */
 const BAD_ARRAYS: (() => unknown)[] = [
   ...NO_INT32_ARRAYS,
   () => undefined,

@@ -127,7 +127,7 @@ console.log([...text.matchAll(/"text":"([^"]*)"/g)].map(([, piece]) => piece).jo
   equal(project.run('node', ['serve.mjs'], node), ' two three 0\n');
 }
 
-/** Most bytes of the package and of all that it brings, on a disk. */
+/** Most bytes of the package with its dependencies, on a disk. */
 const MOST_BYTES = 16_000_000;
 
 /** Bytes of a folder and of all that is in it. */

@@ -63,7 +63,7 @@ export class FakeModel {
     this.#sequences.set(handle, { input, root, prints: [], length, computed: 0, lost: false, answers: 0 });
   }
 
-  /** A session goes on: of all that was said its prompt is now `kept` tokens and the chunk. */
+  /** A session goes on: its prompt is now `kept` of all its tokens, and the chunk. */
   continue(handle: number, kept: readonly number[], chunk: Int32Array): void {
     const sequence = this.#sequence(handle);
     sequence.input = { ...sequence.input, prompt: Int32Array.from([...kept, ...chunk]) };

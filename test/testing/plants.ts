@@ -2,7 +2,7 @@
 export interface Plant {
   /** The mistake, in words. */
   readonly name: string;
-  /** Texts of the example, each of which stands there once, and their replacements. */
+  /** Texts of the example, each of which occurs there once, and their replacements. */
   readonly changes: readonly (readonly [from: string, to: string])[];
   /** The report that the suite must make of it, among others. */
   readonly says: RegExp;

@@ -114,7 +114,7 @@ class Offload implements Disposable {
   /** Block of the tier by key. */
   readonly stored = new Map<number, number>();
   readonly ended: RankedJob<Order>[] = [];
-  /** The key that the latest store brings to a block of the tier. */
+  /** The key that the latest store writes into a block of the tier. */
   readonly #coming = new Map<number, number>();
 
   begin(order: Order, notBefore = -1): number {

@@ -1,4 +1,4 @@
-// Jobs of several ranks are over when each rank has said so.
+// Jobs of several ranks are over when each rank has reported it.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
 import { worseVerdict } from '../../src/transfer/verdict.js';

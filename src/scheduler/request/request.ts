@@ -74,8 +74,8 @@ export interface ParsedRequest extends RequestInput {
  * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
 export class Request implements ConnectorRequest {
-  // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
-  // that the JavaScript engine never has to check its type.
+  // The fields that a decode step touches come first and share two cache lines. Each is a number
+  // from the start, so that the JavaScript engine never has to check its type.
   /** @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, less what `clock` counts. */
   tokensBase = 0;
   /** @internal */ computedBase = 0;
@@ -207,7 +207,10 @@ export class Request implements ConnectorRequest {
   isPrefilling = false;
   /** @internal False: the request is not in `SchedulerState.prefills`. */
   mayReserve = false;
-  /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
+  /**
+   * True: the request was at the head of its queue and was skipped, because `maxLoras` other
+   * adapters ran.
+   */
   waitsForAdapter = false;
 
   /** @internal Prompt tokens of this request in the backlog; 0 = it was admitted, or has ended. */ backlogTokens = 0;

@@ -59,7 +59,7 @@ export class AttentiveExecutor implements Executor {
   atOnce: () => boolean = () => true;
   readonly batch: InputBatch;
   readonly #kv: Int32Array;
-  /** Blocks that are lost and not told of. */
+  /** Blocks that are lost and not reported. */
   readonly #lost: number[] = [];
   readonly #blockSize: number;
 
@@ -106,7 +106,7 @@ export class AttentiveExecutor implements Executor {
     const counts = new Int32Array(plan.numRequests);
     const tokens: number[] = [];
     const errors = mood === null || mood === 'throws' ? undefined : mood;
-    // Entry by entry: in a step, an entry stands before the entries that hit its blocks.
+    // Entry by entry: in a step, an entry precedes the entries that hit its blocks.
     for (let i = 0; i < plan.numRequests; i++) {
       const fails = mood === 'throws' || (errors !== undefined && errors[i] !== 0);
       const token = this.#entry(inputs, tables, i, fails);
@@ -119,7 +119,10 @@ export class AttentiveExecutor implements Executor {
     return errors === undefined ? result : { ...result, errors };
   }
 
-  /** Writes the KV of the entry's tokens, each from all that stands before it. @returns the token behind the last */
+  /**
+   * Writes the KV of the entry's tokens, each from all tokens before it. @returns the token behind
+   * the last
+   */
   #entry(inputs: StepInputs, tables: StepTables, entry: number, fails: boolean): number {
     const { queryStart, numComputed, tokens, slots } = inputs;
     let all = 0;

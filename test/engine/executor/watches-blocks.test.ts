@@ -132,7 +132,10 @@ describe('an executor that watches blocks', () => {
 });
 
 describe('what a plan says of blocks', () => {
-  /** A bench whose executor watches blocks. @returns also what each step was told: taken and forgotten ones */
+  /**
+   * A bench whose executor watches blocks. @returns also the blocks in each plan: taken and
+   * forgotten ones
+   */
   function watched(options: object = {}): {
     bench: EngineBench;
     said: { taken: number[]; forgotten: number[] }[];

@@ -217,7 +217,8 @@ describe('strict mode', () => {
     const bench = new EngineBench({ strict: true });
     const stream = bench.submit({ id: 'a', maxTokens: 9 });
     bench.engine.step();
-    // A foreign hand restamps a running request as finished would be: it stands in running and is not tracked.
+    // A foreign hand restamps a running request as finished would be: it is in `running` and is not
+    // tracked.
     const request = bench.engine.scheduler.get('a')!;
     bench.submit({ id: 'b', prompt: prompt(5, 1) });
     request.status = 'WAITING';

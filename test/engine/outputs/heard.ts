@@ -1,7 +1,7 @@
 import type { OutputEnd, OutputRequest } from '../../../src/engine/outputs/engine-outputs.js';
 import type { EngineOutputs, OutputsReader } from '../../../src/index.js';
 
-/** The outputs of one request, as a reader of all outputs has heard them. */
+/** The outputs of one request, as a reader of all outputs received them. */
 export interface Heard {
   readonly id: string;
   readonly tokens: number[];

@@ -156,7 +156,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
         this.#reportNow.push(handle);
         continue;
       }
-      // Reported at once, and not begun while a step can read what it was to bring.
+      // Reported at once, and not begun while a step can read the KV that it was to load.
       const early = this.#bug === 'reports before it is over';
       const job = this.back.submit(
         Int32Array.from(sources.slice(0, targets.length)),

@@ -10,7 +10,7 @@ export interface SamplingParams {
 
 export interface Sample {
   readonly token: number;
-  /** Stands for a log-probability: a number that another text or another seed would not give. */
+  /** A number in place of a log-probability, which another text or another seed would not give. */
   readonly extra: number;
 }
 

@@ -33,7 +33,7 @@ export type Tamper = (plan: Plan, tables: StepTables) => void;
  * when `computeAll` is called, or at the latest when their answer is needed. They are in flight
  * until then.
  *
- * On a GPU (`device`) they are computed when it comes to them. With 'pinned' it reads the host's
+ * On a GPU (`device`) the GPU computes them in its own time. With 'pinned' it reads the host's
  * tables, as they are after the tamper, in pinned memory. With 'device' the core has a mirror on
  * the GPU, and gathers there too.
  */

@@ -56,7 +56,7 @@ export async function openPage(
 export async function changeView({ page }: View, width: number, colorScheme: Scheme): Promise<void> {
   await page.emulateMedia({ colorScheme });
   await page.setViewportSize({ width, height: 900 });
-  // Both are heard of before the next frame, and drawn by the one after it.
+  // Both events arrive before the next frame, and the one after it draws them.
   await page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))),
   );

@@ -92,7 +92,8 @@ function latest(): string | null {
 function isLatest(folder: string): boolean {
   try {
     const list = JSON.parse(readFileSync(join(folder, LIST), 'utf8')) as CompiledScripts;
-    // A copy of the whole tree brings the folders of the tree that it was copied from, which are of other sources.
+    // A copy of the whole tree has the folders of the tree that it was copied from, which are of
+    // other sources.
     return list.root === ROOT && MADE_BY.every((path) => path in list.files) && isFresh(list);
   } catch {
     // Another run is making it, or was ended while it did.

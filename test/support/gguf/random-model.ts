@@ -33,7 +33,10 @@ export interface RandomModel {
   readonly contextLength?: number;
   /** Tokens of a sliding window, with `gemma3`. Default 64. */
   readonly window?: number;
-  /** How vectors of tokens become one of a text, by llama.cpp's numbers: 1 mean, 2 of the first, 3 of the last, 4 a score. Default null: not said. */
+  /**
+   * How vectors of tokens become one of a text, by llama.cpp's numbers: 1 mean, 2 of the first, 3
+   * of the last, 4 a score. Default null: not written.
+   */
   readonly pooling?: number | null;
   /** Default `CHAT_TEMPLATE`; null: none. */
   readonly chatTemplate?: string | null;
@@ -92,7 +95,7 @@ export function endTokens(vocabulary: VocabularyKind = 'gpt2'): readonly number[
   return vocabulary === 'llama' ? [2, 4] : [1, 3];
 }
 
-/** The text that the token which begins every prompt stands for. */
+/** The text of the token that begins every prompt. */
 export function beginText(vocabulary: VocabularyKind = 'gpt2'): string {
   return SPECIAL_TOKENS[vocabulary].bos;
 }

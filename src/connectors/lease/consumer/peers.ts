@@ -125,7 +125,7 @@ export class Peers {
 
   /**
    * Greets the peers that have not answered, and gives up the peers that are silent for too long.
-   * @param stood whether this process itself stood still. If so, no peer counts as silent
+   * @param stood whether this process itself was suspended. If so, no peer counts as silent
    */
   tick(now: number, stood: boolean): void {
     const { retryMs, peerTimeoutMs, reapMs } = this.#options;

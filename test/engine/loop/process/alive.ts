@@ -1,6 +1,6 @@
 /**
- * A program that awaits requests, one kind of wait after the other, while nothing but the engine keeps the process alive. It must come to
- * its end, and prints how each request ended.
+ * A program that awaits requests, one kind of wait after the other, while nothing but the engine
+ * keeps the process alive. The process must end, and prints the end of each request.
  *
  *     node alive.js awaits|leaves
  */

@@ -4,8 +4,8 @@ import type { NativeAnswer, NativeContext } from '../../../../src/executors/llam
 /** The changes of programs on their way to llama.cpp. */
 export type Fault =
   /**
-   * Now and then a call fails after those before it were done: its last token stands at a wrong position. Or the last step of a chain
-   * fails.
+   * Now and then a call fails after those before it were done: its last token is at a wrong
+   * position. Or the last step of a chain fails.
    */
   | 'fail'
   /** A wrong token, early in a text. */

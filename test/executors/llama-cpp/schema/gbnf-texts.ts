@@ -1,4 +1,4 @@
-/** A part of a rule: characters, a rule, or choices that stand some times. */
+/** A part of a rule: characters, a rule, or choices that are repeated. */
 type Part =
   | { readonly is: 'chars'; readonly has: (char: number) => boolean; readonly sample: readonly number[] }
   | { readonly is: 'rule'; readonly name: string }

@@ -82,7 +82,8 @@ export function endpoint(engine: Engine): FastifyInstance {
     return reply.code(STATUS[code] ?? 500).send({ code, message });
   });
 
-  // Runs before the connections are closed. No request is left behind `shutdown`; what was sent last may still be on its way.
+  // Runs before the connections are closed. No request is left behind `shutdown`; the last chunks
+  // may still be in transit.
   app.addHook('preClose', async () => {
     await engine.shutdown({ drainMs: DRAIN_MS });
     const signal = AbortSignal.timeout(FLUSH_MS);

@@ -11,7 +11,10 @@ import { PATIENCE_MS } from './support/waiting.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Where the cores of the suites are kept, and who decides; bench/gpu/checks/suites.ts names suites that make sense so. */
+/**
+ * The place of the cores of the suites, and the side that decides; bench/gpu/checks/suites.ts names
+ * suites that make sense so.
+ */
 function setupFiles(): string[] {
   const files: string[] = [];
   if (process.env['BLOCKSTEP_TEST_BACKEND'] === 'cuda') files.push('test/support/backend.ts');

@@ -75,7 +75,7 @@ function ratio(name: string, value: number, requests: number): Row {
   return { group: 'engine', name, unit: 'ratio', value, requests };
 }
 
-/** Bytes that a step allocates on the V8 heap while nobody reads, and what each request adds. */
+/** Bytes that a step allocates on the V8 heap while nobody reads, and the share of each request. */
 function heapRows(): Row[] {
   const bytes = [64, 1024].map((size) => {
     const { engine, submit } = makeEngine(size, WARMUP + HEAP_STEPS + 2);

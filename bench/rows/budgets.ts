@@ -50,7 +50,7 @@ export const BUDGETS: readonly Budget[] = [
   },
 ];
 
-/** A budget, and what was measured. */
+/** A budget, and the measured figure. */
 export interface Verdict extends Budget {
   measured: number;
   /** measured / limit. The budget is met up to 1. */

@@ -1,8 +1,8 @@
 // npm run prebuild: builds the addons that a release carries for this platform, into prebuilds/, and says what they need.
 //   --architecture N   with CUDA for one architecture alone: quicker, and no release
 //   --check   is there one, of these sources, that other machines can load? (before npm publish)
-//   --adopt   takes the addon of native/build, unless there is one of these sources: so whoever installs the package from
-//             git, or packs it, has an addon for this machine
+//   --adopt   takes the addon of native/build, unless there is one of these sources: so an
+//             installation from git, or a packed package, has an addon for this machine
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,

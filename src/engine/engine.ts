@@ -126,7 +126,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * the steps.
    * @param texts each as token ids
    * @returns a promise of a vector for each text. It is rejected with ERR_BLOCKSTEP_BAD_ARG,
-   * ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED, ERR_BLOCKSTEP_EXECUTOR, what `submit` throws
+   * ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED, ERR_BLOCKSTEP_EXECUTOR, the errors of `submit`
    * when closed, and the signal's reason
    */
   embed(texts: readonly ArrayLike<number>[], options: EmbedOptions = {}): Promise<readonly Float32Array[]> {

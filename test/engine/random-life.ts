@@ -96,7 +96,7 @@ class MoodyExecutor implements Executor {
   }
 }
 
-/** A client of one request, who reads as he pleases. */
+/** A client of one request, which reads at any time. */
 export interface Client {
   stream: RequestStream;
   reader: OutputIterator;

@@ -77,8 +77,8 @@ const KINDS = [
 const alias = (version: string): string => `typescript-${version}`;
 
 /**
- * Compiles a consumer by every compiler in every kind, and runs what comes out, what the newest makes of each on the other Nodes
- * too.
+ * Compiles a consumer by every compiler in every kind, and runs the output. The output of the
+ * newest compiler runs on the other Nodes too.
  * @param few the oldest and the newest compiler of each kind
  * @returns a summary for the report
  */

@@ -1,6 +1,6 @@
 import type { CompletionQueue } from '../../src/transfer.js';
 
-/** One job of a lane, and what it is for. */
+/** One job of a lane, and its purpose. */
 export interface LaneJob<Payload = undefined> {
   readonly queue: CompletionQueue;
   readonly job: number;

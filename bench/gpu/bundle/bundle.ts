@@ -54,7 +54,10 @@ const FOLDERS = [
   'native/reference',
   'native/addon',
 ];
-/** Of packages, what no test runs: the compiler's command, its messages in other languages, and types. */
+/**
+ * The parts of packages that no test runs: the compiler's command, its messages in other languages,
+ * and types.
+ */
 const UNUSED = [
   /^node_modules\/typescript\/lib\/(?:_tsc|_typingsInstaller|tsc)\.js$/,
   /^node_modules\/typescript\/lib\/[a-z]{2}(?:-[a-z]{2})?\//,
@@ -73,7 +76,7 @@ function npm(...args: string[]): void {
   execFileSync('npm', ['run', '--silent', ...args], { cwd: TREE, stdio: 'inherit' });
 }
 
-/** Every file that (b) runs, and what those files read. */
+/** Every file that (b) runs, and the files that those read. */
 function testFiles(): string[] {
   const without = new Set(
     SUITES.flatMap(({ room, without }) => without.map((file) => `test/${room}/${file}.test.ts`)),

@@ -30,7 +30,10 @@ const IN_NODE = [
   ),
   ...['256', '1,024'].map((size) => `in Node, decode of ${size}, decided by the GPU`),
 ];
-/** A step of the host, right behind a product that has just ended. Only what the host decides is measured so. */
+/**
+ * A step of the host, right behind a product that has just ended. Only decisions of the host are
+ * measured so.
+ */
 const BEHIND = 'right behind a matrix product';
 /** The first of the steps, applied by kernels that the product does not have (apply_ways.cu). */
 const WAYS = [

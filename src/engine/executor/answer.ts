@@ -58,7 +58,10 @@ const UNUSABLE: ParsedAnswer = {
   lostBlocks: NO_BLOCKS,
 };
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw */
+/**
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or the error of a getter of the
+ * answer
+ */
 function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
   if (typeof answer !== 'object' || answer === null)
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
@@ -86,7 +89,7 @@ function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
 
 /**
  * Reads the draft tokens of an answer and checks their form. The scheduler checks counts and token ids.
- * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or what the drafts' getters throw
+ * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or the error of a getter of the drafts
  */
 export function parseDrafts(drafts: unknown): Drafts {
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');

@@ -128,7 +128,7 @@ export class CallGate {
   /**
    * Runs `act` as the last call, once; later calls do nothing. A poisoned scheduler can be disposed
    * too.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; what `act` throws
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; the error of `act`
    */
   dispose(act: () => void): void {
     if (this.#disposed) return;

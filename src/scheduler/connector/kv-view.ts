@@ -100,7 +100,10 @@ export interface KvView {
    */
   neededPlaces(group: number, numTokens: number): PlaceRange;
 
-  /** A copy of a request's known tokens: its prompt, and what was generated. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * A copy of a request's known tokens: its prompt, and the generated tokens. @throws
+   * ERR_BLOCKSTEP_BAD_ARG
+   */
   tokens(request: ConnectorRequest): Int32Array;
 
   /**

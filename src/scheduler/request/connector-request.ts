@@ -20,7 +20,7 @@ export interface ConnectorRequest {
    * failed.
    */
   readonly failure: string | null;
-  /** Known tokens: the prompt, and what was generated. */
+  /** Known tokens: the prompt, and the generated tokens. */
   readonly numTokens: number;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   readonly numPromptTokens: number;

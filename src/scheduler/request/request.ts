@@ -260,7 +260,7 @@ export class Request implements ConnectorRequest {
     setStops(this, input, limits);
   }
 
-  /** Known tokens: the prompt, and what was generated. */
+  /** Known tokens: the prompt, and the generated tokens. */
   get numTokens(): number {
     return this.tokensBase + this.clock.sampled;
   }

@@ -36,8 +36,9 @@ export function continuation(text: readonly number[], count: number): number[] {
 export type Mood = (plan: ExecutorPlan) => Uint8Array | 'throws' | null;
 
 /**
- * A model whose KV of a token depends on that of all tokens before it, as in a real one of more than one layer. So what was
- * computed on top of a block that is wrong is wrong too, and stays so when the block is right again.
+ * A model whose KV of a token depends on that of all tokens before it, as in a real one of more
+ * than one layer. So the KV on top of a wrong block is wrong too, and stays so when the block is
+ * right again.
  *
  * It computes a step when it is submitted, and answers when it is told to. Without drafts.
  */

@@ -176,7 +176,8 @@ function pinUnlogged({ core }: EngineBench['engine']['scheduler']): void {
   core.native.unpin(Int32Array.of(1));
 }
 
-// Pinned by: `change`, `judge`, `checkWhole`, and what `onBroken` is given (engine-state.ts), `Shutdown` (shutdown.ts).
+// Pinned by: `change`, `judge`, `checkWhole`, and the argument of `onBroken` (engine-state.ts),
+// `Shutdown` (shutdown.ts).
 describe('a scheduler that breaks because its log cannot be written', () => {
   it.each(Object.keys(CALLS))(
     'in %s: it throws a code, every stream ends with it, run() rejects, health says why',

@@ -41,7 +41,7 @@ interface Metadata {
   stores: Copy[];
 }
 
-/** Where the KV memory and the tier are, and what copies between them. */
+/** The places of the KV memory and the tier, and the lanes between them. */
 export interface Tiers {
   executor: Pick<ReferenceExecutorOptions, 'device' | 'defer'>;
   place: 'host' | 'pinned';
@@ -205,7 +205,9 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     this.back.dispose();
   }
 
-  /** Of requests that finished before the step was planned, so what they computed is there. */
+  /**
+   * Of requests that finished before the step was planned, so the KV that they computed is there.
+   */
   #store(stores: readonly Copy[]): void {
     for (const { handle, device, tier } of stores) {
       this.numStores++;

@@ -7,7 +7,10 @@ export interface CheckInput {
   readonly config: RunConfig;
   /** Handles of the requests that were made to fail. */
   readonly faulted: ReadonlySet<number>;
-  /** The engine was disposed with everything in flight: whatever had not ended fails with it. */
+  /**
+   * The engine was disposed with everything in flight: every request that had not ended fails with
+   * it.
+   */
   readonly disposed: boolean;
 }
 

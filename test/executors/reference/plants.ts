@@ -20,7 +20,10 @@ const CONFIGS: Record<string, Partial<WithRules<SchedulerOptions>>> = {
   'eagle drafts, depth 3': { numSpeculativeTokens: 3, speculativeMethod: 'eagle', pipelineDepth: 3 },
 };
 
-/** One place where an error is planted: of the n-th gathered plan, an entry, and what `index` means to the kind. */
+/**
+ * One place where an error is planted: of the n-th gathered plan, an entry, and the meaning of
+ * `index` for the kind.
+ */
 interface Place {
   call: number;
   entry: number;

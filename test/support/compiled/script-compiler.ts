@@ -106,7 +106,10 @@ export async function bundleTogether(
     writeFileSync(join(folder, path), `import ${JSON.stringify(relativeUrl(path, join(together, path)))};\n`);
 }
 
-/** Modules find what lies beside them, and who they are, as if they lay where they were compiled to. */
+/**
+ * Modules find the files beside them, and their own names, as if they were in the folder of the
+ * output.
+ */
 function inPlace(folder: string, together: string): Plugin {
   const mark = '__placeOfModule__';
   return {

@@ -6,8 +6,8 @@ import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 
 /**
- * An engine that hands its KV over: a request that has finished keeps its blocks under a lease of
- * 30 ms, for a peer to read.
+ * An engine that hands its KV over: a finished request keeps its blocks under a lease of 30 ms, for
+ * a peer to read.
  */
 class Producer extends RemoteDriver {
   readonly refusals = new Anomalies(false);

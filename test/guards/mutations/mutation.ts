@@ -11,7 +11,7 @@ export interface Mutation {
   test: string;
   /** More edits, where one guard stands behind another and neither alone is missed. */
   also?: readonly Edit[];
-  /** The purpose of the changed code, in a few words. */
+  /** The behaviour of the mutated source, in a few words. */
   means?: string;
 }
 

@@ -13,7 +13,7 @@ export interface Options {
   from: string | null;
 }
 
-/** What `--help` says of each group, in the order in which they run. */
+/** The text of `--help` for each group, in the order in which they run. */
 const ABOUT: Record<Group, string> = {
   calibration: 'what the machine does with a bare loop and with an empty native call',
   decode: 'one whole step, schedule() and update(), of 1 to 1,024 running decodes',

@@ -17,7 +17,7 @@ const REQUESTS = 256;
 /** Blocks of the longest row that is given back; the others have up to 64 fewer. */
 const LONGEST = 160;
 
-/** May stands twice: how far the second is from 1.00 says how exact the figures are. */
+/** May occurs twice: the distance of the second from 1.00 shows the precision of the figures. */
 const VERSIONS: Readonly<Record<string, Partial<SchedulerOptions>>> = {
   May: { like: '28be48fa' },
   defaults: {},
@@ -60,7 +60,7 @@ function compared(name: string, turns: readonly Turn[]): string[] {
   for (let i = 0; i < WARM_UP; i++) for (const turn of turns) turn();
   const times = turns.map(() => [] as number[]);
   for (let i = 0; i < TURNS; i++) {
-    // Whoever comes first in a turn is another one each time.
+    // Another contender comes first in each turn.
     for (let j = 0; j < turns.length; j++) {
       const at = (i + j) % turns.length;
       times[at].push(turns[at]());

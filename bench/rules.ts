@@ -29,7 +29,7 @@ const LOAD_STEPS = 25;
 type Rules = Partial<WithRules<SchedulerOptions>>;
 type Options = WithRules<SchedulerOptions>;
 
-/** What a run is like beside the rules, and which of them it is for. */
+/** The workload of a run beside the rules, and the rules that it is for. */
 interface Scene {
   readonly name: string;
   /** Blocks for so many of the longest requests. */

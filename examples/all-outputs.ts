@@ -9,7 +9,7 @@
 import { pathToFileURL } from 'node:url';
 import { Engine, ReferenceExecutor } from 'blockstep';
 
-/** What came of one request: its tokens, and how it ended, if it did. */
+/** The results of one request: its tokens, and the reason of its end, if it has ended. */
 export interface News {
   readonly id: string;
   readonly tokens: number[];

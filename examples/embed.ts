@@ -18,7 +18,7 @@ export async function server(): Promise<FastifyInstance> {
   const engine = new Engine({ ...options, executor, maxQueuedRequests: 200 });
 
   const app = fastify({ forceCloseConnections: true });
-  app.get('/', () => 'hello'); // what your server does already
+  app.get('/', () => 'hello'); // the routes that your server has already
   await app.register(blockstepServer, { prefix: '/llm', engine, model: { id: 'my-model' }, drainMs: 10_000 });
   return app;
 }

@@ -38,7 +38,7 @@ export class ToyExecutor implements Executor {
     return { tokens: Int32Array.from(tokens), counts };
   }
 
-  /** What attention does: reads the KV of every position of the entry, through its row of the block table. */
+  /** Attention: reads the KV of every position of the entry, through its row of the block table. */
   #next({ blockTable, maxBlocksPerRow, seqLens }: StepTables, entry: number): number {
     let sum = 0;
     for (let p = 0; p < seqLens[entry]; p++) {

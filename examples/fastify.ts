@@ -5,8 +5,9 @@
  *     GET  /health                                              200, or 503 and the reasons
  *
  * - A client that disconnects has its request aborted: its blocks go back before the next step.
- * - A client that comes while the queue is full gets 429, and in `Retry-After` after how many seconds to come back. How long the queue
- *   may be is said by the engine's options `maxQueuedRequests` and `maxQueuedTokens`.
+ * - A client that comes while the queue is full gets 429, and in `Retry-After` after how many
+ *   seconds to come back. The engine's options `maxQueuedRequests` and `maxQueuedTokens` limit the
+ *   queue.
  * - `app.close()` lets unfinished requests finish for at most 10 seconds, then ends the engine.
  *
  * In your own server: `await endpoint(engine).listen({ port: 8080 })`, with an engine that runs
@@ -28,7 +29,7 @@ import { decodeAsyncGenerator, encode } from 'gpt-tokenizer';
 const DRAIN_MS = 10_000;
 const FLUSH_MS = 1000;
 
-/** What Fastify checks before the handler runs: a bad body is answered with 400. */
+/** The schema that Fastify checks before the handler runs: a bad body is answered with 400. */
 const BODY = {
   type: 'object',
   required: ['prompt'],
@@ -81,7 +82,8 @@ export function endpoint(engine: Engine): FastifyInstance {
     return reply.code(STATUS[code] ?? 500).send({ code, message });
   });
 
-  // Runs before the connections are closed. No request is left behind `shutdown`; what was sent last may still be on its way.
+  // Runs before the connections are closed. No request is left behind `shutdown`; the last chunks
+  // may still be in transit.
   app.addHook('preClose', async () => {
     await engine.shutdown({ drainMs: DRAIN_MS });
     const signal = AbortSignal.timeout(FLUSH_MS);

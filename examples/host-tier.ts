@@ -38,13 +38,13 @@ interface Copy {
   readonly places: Int32Array;
 }
 
-/** What the workers are to do with a plan. */
+/** The copies that the workers make for a plan. */
 export interface Orders {
   readonly loads: readonly Copy[];
   readonly stores: readonly (Copy & { readonly job: number })[];
 }
 
-/** What a worker says of stores: a job of the tier, and whether it was copied. */
+/** The report of a worker about stores: a job of the tier, and whether it was copied. */
 export type Stored = readonly { readonly job: number; readonly verdict: Verdict }[];
 
 /** Scheduler side: knows what lies where in the tier. */
@@ -90,7 +90,8 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   updateStateAfterAlloc(request: ConnectorRequest, [blocks]: BlockLists, numExternalTokens: number): void {
     const count = numExternalTokens / this.#view.blockSize;
     if (count === 0) return;
-    // They stand at the end of its blocks, behind what was found locally. The list is borrowed, so this is a copy.
+    // The blocks to load are the last of its blocks, behind the local hits. The list is borrowed,
+    // so this is a copy.
     const own = blocks.slice(-count);
     const first = blocks.length - count;
     const places = own.map((_, i) => this.#places.get(this.#view.blockHash(request, first + i)) as number);
@@ -121,7 +122,7 @@ export class HostTier implements SchedulerConnector<Orders, Stored> {
   ): Finished {
     this.#storeUpTo(request, numSettledTokens);
     this.#done.delete(request.handle);
-    // What is on its way to the tier is held already, each store by its name.
+    // Blocks of unfinished stores are held already, each store by its name.
     return { delayFree: false };
   }
 
@@ -177,7 +178,7 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
   readonly #toDevice: Lane;
   readonly #toHost: Lane;
   readonly #arrived: (handle: number, blocks: Int32Array) => void;
-  /** What each job of a lane is: a load of a step, or a part of a store. */
+  /** The work of each job of a lane: a load of a step, or a part of a store. */
   readonly #jobs = new Map<number, { load: Copy; step: number } | { store: number }>();
 
   /**
@@ -199,7 +200,7 @@ export class HostTierWorker implements WorkerConnector<Orders, Stored> {
   }
 
   startLoads(orders: Orders | undefined, { step, notBefore }: WorkerStep): void {
-    // What is to be stored is settled: it can be read at once.
+    // Blocks to be stored are settled, so the lane can read them at once.
     for (const { job, blocks, places } of orders?.stores ?? [])
       this.#jobs.set(this.#toHost.submit(blocks, places), { store: job });
     for (const load of orders?.loads ?? [])

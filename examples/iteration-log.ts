@@ -20,7 +20,7 @@ import {
   rooflineProfile,
 } from 'blockstep/sim';
 
-/** What is read of the `config.json` of Llama 3.1 8B. */
+/** The fields of the `config.json` of Llama 3.1 8B that are read. */
 const CONFIG = {
   hidden_size: 4096,
   intermediate_size: 14336,

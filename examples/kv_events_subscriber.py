@@ -85,7 +85,7 @@ def main():
     dealer.connect(options.replay_endpoint)
     index = Index()
     heard = 0
-    replay(dealer, index)  # what was published before
+    replay(dealer, index)  # the events that were published before
     print("listening", flush=True)
     while options.until is None or index.last < options.until:
         if not subscriber.poll(1000):

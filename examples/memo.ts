@@ -26,7 +26,7 @@ import type {
 } from 'blockstep/connector';
 import { BlockArena, CompletionQueue, HostLane, type Lane, Verdict } from 'blockstep/transfer';
 
-/** What the workers are to do with a plan: copy blocks to places of the memo, and from there. */
+/** The copies that the workers make for a plan: of blocks to places of the memo, and from there. */
 interface Orders {
   readonly stores: { readonly block: number; readonly place: number }[];
   readonly loads: { readonly handle: number; readonly blocks: Int32Array; readonly places: Int32Array }[];
@@ -57,7 +57,7 @@ export class Memo implements SchedulerConnector<Orders> {
   updateStateAfterAlloc(request: ConnectorRequest, [list]: BlockLists, numTokens: number): void {
     const count = numTokens / this.#view.blockSize;
     if (count === 0) return;
-    // They stand at the end of its blocks. The list is borrowed, so this is a copy.
+    // The blocks to load are the last of its blocks. The list is borrowed, so this is a copy.
     const blocks = list.slice(-count);
     const places = blocks.map((_, i) => this.#placeOf(request, list.length - count + i) as number);
     this.#orders.loads.push({ handle: request.handle, blocks, places });

@@ -24,7 +24,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 
 type Name = keyof ChannelPayloads;
 
-/** What is known of a request that has not ended. */
+/** The state of a request that has not ended. */
 interface Live {
   readonly span: Span;
   /** Milliseconds since 1970 at which it was added. */

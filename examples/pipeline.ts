@@ -31,7 +31,7 @@ function engine() {
 const STAGES: Record<string, () => StageOptions> = {
   writer: () => ({ name: 'writer', engine: engine(), chunkTokens: 4 }),
   speaker: () => ({ name: 'speaker', engine: engine(), chunkTokens: 4, defaults: { maxTokens: 8 } }),
-  // It computes a chunk at once, and keeps nothing between two chunks.
+  // A stage of this kind computes a chunk at once, and keeps nothing between two chunks.
   singer: () => ({ name: 'singer', kind: 'generation', engine: engine() }),
 };
 const NAMES = Object.keys(STAGES);

@@ -5,7 +5,7 @@ export default function make({ options, vocabulary }) {
   // Where a model keeps keys and values, this one keeps tokens.
   const kv = new Int32Array(numBlocks * blockSize);
 
-  /** What is kept for a position of an entry. */
+  /** The token that is kept for a position of an entry. */
   function read({ blockTable, maxBlocksPerRow }, entry, position) {
     const block = blockTable[entry * maxBlocksPerRow + Math.floor(position / blockSize)];
     return kv[block * blockSize + (position % blockSize)];

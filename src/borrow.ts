@@ -1,5 +1,6 @@
 /**
- * `blockstep/borrow`: what an adapter calls that moves the requests of a scheduler between queues of its own.
+ * `blockstep/borrow`: the interface of an adapter that moves the requests of a scheduler between
+ * queues of its own.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 /**
- * `blockstep/transfer`: what connectors copy KV blocks with: arenas, lanes, and the queues where copies complete.
+ * `blockstep/transfer`: the means by which connectors copy KV blocks: arenas, lanes, and the queues
+ * where copies complete.
  *
  * @module
  */

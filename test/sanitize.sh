@@ -29,7 +29,8 @@ LD_PRELOAD="$(library libasan.so)" ASAN_OPTIONS="$asan:detect_leaks=1" \
   node test/core/process/leak.cjs "$BLOCKSTEP_ADDON"
 
 echo '== ThreadSanitizer: workers that are terminated at work'
-# Node itself is not instrumented, so what it does alone would be reported although its locks order it.
+# Node itself is not instrumented, so its own accesses would be reported although its locks order
+# them.
 build build-tsan thread
 LD_PRELOAD="$(library libtsan.so)" TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66 \
   node test/core/process/threads.cjs "$PWD/native/build-tsan/Release/blockstep.node"

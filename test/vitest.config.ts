@@ -11,7 +11,10 @@ import { PATIENCE_MS } from './support/waiting.js';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
-/** Where the cores of the suites are kept, and who decides; bench/gpu/checks/suites.ts names suites that make sense so. */
+/**
+ * The place of the cores of the suites, and the side that decides; bench/gpu/checks/suites.ts names
+ * suites that make sense so.
+ */
 function setupFiles(): string[] {
   const files: string[] = [];
   if (process.env['BLOCKSTEP_TEST_BACKEND'] === 'cuda') files.push('test/support/backend.ts');
@@ -22,7 +25,7 @@ function setupFiles(): string[] {
 
 const SUITES = 'test/**/*.test.ts';
 
-/** What several suites need is made before all of them. */
+/** Files that several suites need are made before all of them. */
 const MADE_ONCE = ['test/support/compiled/compile-scripts.ts', 'test/support/made-once.ts'];
 
 /** Suites that this run leaves out: those of proofs of their own in `npm test`, but not where a command names suites. */

@@ -15,7 +15,7 @@ const LIMIT = 2 ** 30;
 export const NATIVE_CALL = 'empty native call';
 
 /**
- * What this machine does in the same minute, for comparison with the other figures. It runs the
+ * The speed of this machine in the same minute, for comparison with the other figures. It runs the
  * bare loop below, and a call through Node-API that finds nothing to do.
  */
 export function benchCalibration(effort: Effort): Row[] {

@@ -5,15 +5,15 @@ import { type Row, timeRow } from '../rows/row.js';
 import { makeDecode } from '../workloads/workloads.js';
 
 const SIZES = [64, 256, 1024];
-/** Where docs/gpu.md asks what it costs that the GPU decides. */
+/** Sizes for which docs/gpu.md compares decisions of the GPU with those of the host. */
 const DECIDED = [256, 1024];
 
 export const CUDA_EFFORT: Effort = { samples: 6000, warmup: 1500 };
 
 /**
  * One whole step (schedule and update, through Node-API) of N running decodes. The state is on the
- * host alone, or has a mirror on a GPU: what the mirror costs its caller. And the same where the
- * GPU decides. Without a usable GPU there is nothing to measure.
+ * host alone, or has a mirror on a GPU: the difference is the cost of the mirror for its caller.
+ * And the same where the GPU decides. Without a usable GPU there is nothing to measure.
  */
 export function benchCuda(effort: Effort): Row[] {
   const [, cuda] = probeBackends();

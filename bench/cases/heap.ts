@@ -19,9 +19,10 @@ const STEPS: Record<string, [size: number, variant: DecodeVariant]> = {
 };
 
 /**
- * Three figures of the V8 heap. First, what a decode step allocates, garbage included, and how often V8 collected garbage. Second,
- * what each running request adds to that: the slope between two batch sizes, so that what a step allocates as such does not count.
- * Third, what an added request holds until it ends.
+ * Three figures of the V8 heap. First, the bytes that a decode step allocates, garbage included,
+ * and the number of V8's collections. Second, the share of each running request: the slope between
+ * two batch sizes, so that the bytes of the step itself do not count. Third, the memory that an
+ * added request holds until it ends.
  */
 export function benchHeap(steps: number): Row[] {
   const rows: Row[] = [];

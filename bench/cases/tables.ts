@@ -12,7 +12,10 @@ const SAMPLED = 7;
 
 /** How tables differ from those of plain decodes. */
 interface Variant {
-  /** Most tokens of a request: the width of the block table. Default: what the decodes reach. */
+  /**
+   * Most tokens of a request: the width of the block table. Default: the tokens that the decodes
+   * reach.
+   */
   maxModelLen?: number;
   /** Most requests: the number of its rows. Default: the number of decodes. */
   maxNumSeqs?: number;

@@ -3,7 +3,7 @@ import type { Results } from '../rows/results.js';
 import { BARE_LOOP, type Group, type Latency, type Row } from '../rows/row.js';
 import { figure } from '../rows/table.js';
 
-/** What stands where a run has no figure. */
+/** The sign for a figure that a run does not have. */
 export const NONE = '–';
 
 /** The figures of one run, as text for a page in Markdown. */

@@ -26,7 +26,7 @@ that page is written by hand: its words are in bench/docs, its figures in the re
   --quick          few samples, and short runs of the other programs: for a trial
   --write          writes the page and README.md; without it, prints the page`;
 
-/** Runs a program of the benchmark. @returns what it printed, or why it could not run */
+/** Runs a program of the benchmark. @returns its output, or the reason why it could not run */
 function runPart({ name, script, ...given }: PartProgram, isQuick: boolean): Part {
   const begin = performance.now();
   const program = scriptArguments(import.meta.url, `../${script}`);

@@ -36,7 +36,7 @@ Node-API. A time without a percentile is a p50. Prefix caching is on.
 Figures of GPUs are in [gpu.md](gpu.md#figures).`;
 }
 
-/** What a program printed in this run, below its command. */
+/** The output of a program in this run, below its command. */
 function partOf({ parts = [] }: Results, name: string): string {
   const programs: readonly PartProgram[] = [...PARTS, ...tracePrograms('FILE', 'FILE')];
   const command = programs.find((program) => program.name === name)?.command ?? name;
@@ -58,7 +58,7 @@ export function replaceSpeed(text: string, section: string): string {
   return `${text.slice(0, from + BEGIN.length)}\n${section}\n${text.slice(to)}`;
 }
 
-/** What README.md says of speed, made of the same result, and of the newest one of a GPU. */
+/** The section of README.md about speed, from the same result and the newest result of a GPU. */
 export function speedSection(results: Results, gpu: string | null): string {
   const figures = new Figures(results);
   const { machine } = results;

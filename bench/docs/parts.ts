@@ -1,6 +1,6 @@
 // The programs whose printed tables go into docs/benchmarks.md.
 
-/** A program of the benchmark whose tables stand on the page as it prints them. */
+/** A program of the benchmark whose tables are on the page as it prints them. */
 export interface PartProgram {
   readonly name: string;
   /** As a reader runs it. */
@@ -12,7 +12,7 @@ export interface PartProgram {
   readonly quick: readonly string[];
 }
 
-/** What one of them printed, as a result holds it. */
+/** The output of one program, as a result holds it. */
 export interface Part {
   readonly name: string;
   /** Its tables in Markdown; null if it could not run. */

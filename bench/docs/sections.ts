@@ -4,7 +4,7 @@ import type { Figures } from './figures.js';
 
 /**
  * The sections of the page. The words here have no figure that was measured: those come from the result alone.
- * @param part what a program of the benchmark printed, by its name
+ * @param part the output of a program of the benchmark, by its name
  */
 export function describeSections(figures: Figures, part: (name: string) => string): string[] {
   return [

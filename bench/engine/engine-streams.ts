@@ -115,7 +115,7 @@ async function read(stream: RequestStream, reading: Reading): Promise<number> {
   return count;
 }
 
-/** As the server reads: told once a step, when the executor has its next one. */
+/** As the server reads: notified once a step, when the executor has its next one. */
 function listen(stream: RequestStream): Promise<number> {
   let count = 0;
   return new Promise((resolve) => {

@@ -15,7 +15,8 @@ const WARMUP = 2000;
 const HEAP_STEPS = 2000;
 
 /**
- * What the engine adds to its scheduler, with an executor that answers at once and computes nothing.
+ * The cost that the engine adds to its scheduler, with an executor that answers at once and
+ * computes nothing.
  *
  * Steps are `Engine.step()` of N decodes that nobody reads, beside steps of the bare scheduler. The two take turns for three rounds,
  * and the round with the best median counts. Everything else runs by `engine.run()`, one step per turn of the event loop, with one
@@ -74,7 +75,7 @@ function ratio(name: string, value: number, requests: number): Row {
   return { group: 'engine', name, unit: 'ratio', value, requests };
 }
 
-/** Bytes that a step allocates on the V8 heap while nobody reads, and what each request adds. */
+/** Bytes that a step allocates on the V8 heap while nobody reads, and the share of each request. */
 function heapRows(): Row[] {
   const bytes = [64, 1024].map((size) => {
     const { engine, submit } = makeEngine(size, WARMUP + HEAP_STEPS + 2);

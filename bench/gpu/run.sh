@@ -34,7 +34,7 @@ PY
   fi
 }
 
-# What lies in the folder already is of this very bundle.
+# Files that are already in the folder are of this very bundle.
 contents=$(<"$here/contents.txt")
 if ! [ -e "$tree/unpacked" ]; then
   unpack || { echo "run: the bundle could not be unpacked to $tree" >&2; exit 1; }

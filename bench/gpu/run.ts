@@ -15,19 +15,22 @@ export interface Planned {
   name: string;
   /** Seconds that it needs on a host of 16 cores with an H200, as far as that was measured. A test adds them up for each call (test/gpu/plan.test.ts). */
   expected: number;
-  /** Seconds that it may take. What is left of --minutes cuts them further. */
+  /** Seconds that it may take. The rest of --minutes reduces it further. */
   limit: number;
   run(limit: number): Promise<Outcome>;
 }
 
-/** Steps of the comparison, and of the tables, before the long ones: what is wrong shows in the first minute. */
+/**
+ * Steps of the comparison, and of the tables, before the long ones: faults then show in the first
+ * minute.
+ */
 const FIRST_STEPS = { comparison: 5_000, tables: 2_000 } as const;
 /** Of a sanitizer alone, first: whether the program gets to its end under it. */
 const FIRST_SANITIZED = 50;
 /** How often a worker that alone uses the GPU is terminated. */
 const TERMINATED = 50;
 
-/** What checks leave for those behind them. */
+/** The results that checks leave for later checks. */
 export interface Context {
   options: RunOptions;
   record: GpuRecord;

@@ -7,7 +7,7 @@ import { LlamaExecutor } from '../../src/executors/llama-cpp/llama-executor.js';
 import { openLlamaModel } from '../../src/executors/llama-cpp/model/llama-model.js';
 import type { Job } from './workloads.js';
 
-/** What runs workloads. */
+/** A program that runs workloads. */
 export interface Contender {
   readonly name: string;
   /** Makes it ready, which is not measured. Each run has one of its own, so that none finds what the run before has left. */
@@ -23,7 +23,7 @@ export interface Prepared {
   end(): Promise<void>;
 }
 
-/** What all contenders are given alike. */
+/** The settings that all contenders have in common. */
 export interface Setting {
   readonly numSequences: number;
   readonly threads: number;
@@ -35,7 +35,7 @@ const BLOCK = 16;
 /** Tokens of a prompt that fills the cache. */
 const FILLING = 1024;
 
-/** One of ours. */
+/** Options of one of our contenders. */
 export interface OurOptions {
   /** Share of the memory that all sequences of the longest text need. */
   readonly pool: number;
@@ -97,7 +97,7 @@ function ownProcessorTime(): number {
   return (user + system) / 1000;
 }
 
-/** What is used of node-llama-cpp, which is no dependency. */
+/** The parts of node-llama-cpp that are used, because it is no dependency. */
 interface NodeLlama {
   getLlama(options: object): Promise<{
     loadModel(options: object): Promise<{ createContext(options: object): Promise<NodeLlamaContext> }>;
@@ -155,7 +155,7 @@ export async function theirs(path: string, modules: string, threads: number): Pr
   return [make(THEIRS[0], false), make(THEIRS[1], true)];
 }
 
-/** What contenders of node-llama-cpp are called. */
+/** The names of the contenders of node-llama-cpp. */
 export const THEIRS = ['node-llama-cpp', 'node-llama-cpp, prefix state'] as const;
 
 async function answer(

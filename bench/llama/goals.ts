@@ -37,7 +37,7 @@ export const GOALS: readonly Goal[] = [
   { model: '500m', workload: 'prompt', numSequences: 1, threads: 1, least: 1.4 },
 ];
 
-/** What all runs have in common. */
+/** The settings that all runs have in common. */
 type Shared = Pick<Run, 'folder' | 'modules' | 'server'>;
 
 /** Ours first. A text's state is of use to a rival only where texts share a prefix. */
@@ -65,7 +65,7 @@ export function measureGoals(minutes: number, pathOf: (model: string) => string,
       const contenders = contendersOf(goal, shared);
       const round = contenders.map((contender) => measure({ ...run, contender }).cpu);
       for (const [k, cpu] of round.entries()) times[i][k].push(cpu);
-      // The table as it stands, since the rows to come may take long.
+      // The present table, since the next rows may take long.
       if (isFirst)
         console.error(
           `${model} ${workload} ${numSequences}: ${round.map((cpu) => cpu.toFixed(0)).join(', ')}`,

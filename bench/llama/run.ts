@@ -16,7 +16,7 @@ export interface Run {
   readonly server: string | null;
 }
 
-/** What it brought. */
+/** The figures of a run. */
 export interface Figures {
   /** Milliseconds of processor time. */
   readonly cpu: number;
@@ -31,7 +31,7 @@ async function measure(run: Run): Promise<Figures> {
   const { setting, workload } = run;
   const contender = await contenderOf(run);
   const prepared = await contender.prepare(setting);
-  // What is compiled at the first step is no matter of the workload.
+  // Code that is compiled at the first step is no matter of the workload.
   await prepared.run([{ prompt: Array.from({ length: 16 }, (_, k) => 300 + k), out: 8 }], () => {});
   const used = prepared.cpu();
   const start = performance.now();

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Contender } from './contenders.js';
 
-/** Clock ticks of Linux in a second, in which a process is told its processor time. */
+/** Clock ticks of Linux in a second, the unit of a process's processor time. */
 const TICKS = 100;
 
 /**
@@ -90,7 +90,7 @@ async function ready(child: ChildProcess, url: string): Promise<void> {
 /** Milliseconds of processor time that a process has had. */
 function processorTime(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-  // The name of the program stands in parentheses, and may have spaces.
+  // The name of the program is in parentheses, and may have spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return (1000 * (Number(fields[11]) + Number(fields[12]))) / TICKS;
 }

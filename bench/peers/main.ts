@@ -61,7 +61,7 @@ async function measure(name: string, turns: number): Promise<void> {
   };
   await each(({ workload }) => workload.prepare());
   for (let turn = 0; turn < turns; turn++) {
-    // Whoever is first is another one each time.
+    // Another runner is the first one each time.
     const [first, ...rest] = runners;
     if (first !== undefined) runners = [...rest, first];
     await each(async (runner) => {
@@ -88,7 +88,7 @@ async function measure(name: string, turns: number): Promise<void> {
 
 const HEAD = ['p50 µs', 'p99 µs', 'p50 over the bare loop', 'on the pipe, µs'];
 
-/** @param pipe what the pipe costs the bare loop, in microseconds a step */
+/** @param pipe the cost of the pipe for the bare loop, in microseconds a step */
 function rowOf({ peer, us, walls }: Runner, bare: Runner, pipe: number): string[] {
   const own = us ?? walls.map((wall) => Math.max(0, wall - pipe));
   const mark = us === null ? '~' : '';

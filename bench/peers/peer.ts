@@ -86,7 +86,7 @@ export class Peer {
     try {
       process.kill(-this.#process.pid, 'SIGKILL');
     } catch {
-      // It has just ended.
+      // The process has just ended.
     }
   }
 

@@ -6,15 +6,15 @@ import type { PeerRequest, Stepped } from './protocol.js';
 
 /** One workload over one peer. It checks what the peer answers, and throws an Error that says what is wrong. */
 export interface PeerWorkload {
-  /** Opens a scheduler, and brings it to where the measuring begins. */
+  /** Opens a scheduler, and prepares it for the measurement. */
   prepare(): Promise<void>;
   /** Takes one turn. */
   turn(): Promise<Turn>;
-  /** After the last turn: what must be true of all that was done. */
+  /** After the last turn: checks all results. */
   finish(): Promise<void>;
 }
 
-/** What one turn took, in microseconds of one operation. */
+/** The durations of one turn, in microseconds of one operation. */
 export interface Turn {
   /** By the peer's own clock; null if it does not say. */
   readonly us: readonly number[] | null;
@@ -113,7 +113,7 @@ class MixedTurns implements PeerWorkload {
   readonly #peer: Peer;
   readonly #random = new Random(2);
   readonly #prompts = new Prompts(2048);
-  /** What each request must have been given by its end. */
+  /** The tokens that each request must have been given by its end. */
   readonly #open = new Map<number, PeerRequest>();
   #added = 0;
   #due = { tokens: 0, outputs: 0 };

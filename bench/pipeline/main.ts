@@ -17,7 +17,10 @@ const ROUNDS = 5;
 const CHUNKS = 20_000;
 const REQUESTS = 256;
 
-/** Of each figure the best of all rounds: what others do on the machine only ever slows a round down. */
+/**
+ * The best of all rounds, for each figure: other programs of the machine can only slow a round
+ * down.
+ */
 async function best<Figures extends object>(
   sides: Readonly<Record<string, () => Promise<Figures>>>,
   isMore: (name: string) => boolean,

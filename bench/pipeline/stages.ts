@@ -18,7 +18,10 @@ class Instant implements Executor {
   }
 }
 
-/** What goes through: tokens of the last stage a second, of 64 requests at a time; milliseconds of one chunk alone, the median. */
+/**
+ * The flow through a pipeline: tokens of the last stage a second, of 64 requests at a time;
+ * milliseconds of one chunk alone, the median.
+ */
 export interface Flow {
   readonly tokensPerSecond: number;
   readonly aloneMs: number;

@@ -14,9 +14,9 @@ export interface Carried {
   readonly aloneUs: number;
 }
 
-/** What carries chunks: sends one, and says when it has come. */
+/** A carrier of chunks: sends one, and reports its arrival. */
 interface Carrier {
-  /** @param come called when the message has come to the other side */
+  /** @param come called when the message has arrived at the other side */
   open(come: () => void): Promise<{ send(message: PipelineMessage): void; close(): Promise<void> }>;
 }
 

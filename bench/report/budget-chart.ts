@@ -16,7 +16,7 @@ const [MET, MISSED] = [colorOf('measured'), 'var(--warning)'];
 /** A smaller share of a limit is drawn at the left edge; the table has the exact figure. */
 const LEAST = 0.1;
 
-/** A chart of each budget's figure divided by its limit. What is to the right of 1 was missed. */
+/** A chart of each budget's figure divided by its limit. Budgets to the right of 1 were missed. */
 export function budgetChart(verdicts: readonly Verdict[]): Chart {
   const ratios = verdicts.map(({ ratio }) => Math.max(LEAST, ratio));
   const high = 1.25 * Math.max(2, ...ratios);

@@ -1,7 +1,7 @@
 // Descriptions of the groups of cases.
 import type { Group } from '../rows/row.js';
 
-/** What a group of figures is about, for readers of the page. */
+/** The title and subject of a group of figures, for readers of the page. */
 export interface GroupWords {
   title: string;
   intro: string;

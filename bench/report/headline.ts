@@ -4,7 +4,7 @@ import type { Tile } from '../../src/report/page/tiles.js';
 import type { Verdict } from '../rows/budgets.js';
 import type { Group, Row } from '../rows/row.js';
 
-/** The times that stand for the rest, by the names of their rows. */
+/** The times that represent the rest, by the names of their rows. */
 const TIMES: readonly { label: string; group: Group; name: string }[] = [
   { label: 'Step of 256 decodes', group: 'decode', name: '256' },
   { label: 'Step of 1,024 decodes', group: 'decode', name: '1024' },

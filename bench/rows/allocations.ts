@@ -8,7 +8,9 @@ export interface Allocations {
   collections: number;
 }
 
-/** Begins to count what is allocated on the V8 heap. @returns ends the count, and says what it came to */
+/**
+ * Begins to count what is allocated on the V8 heap. @returns ends the count, and returns the sum
+ */
 export function countAllocations(): () => Allocations {
   const profiler = new GCProfiler();
   profiler.start();
@@ -27,7 +29,7 @@ export function countAllocations(): () => Allocations {
   };
 }
 
-/** What `times` calls allocate together, garbage included. */
+/** The bytes that `times` calls allocate together, garbage included. */
 export function allocations(act: () => void, times: number): Allocations {
   globalThis.gc?.();
   const end = countAllocations();

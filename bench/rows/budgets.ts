@@ -1,9 +1,9 @@
 import { decimal } from '../../src/report/markup/figures.js';
 import type { Group, Row } from './row.js';
 
-/** A limit that the design sets: what a figure may be at most, in a quiet run on one core. */
+/** A limit that the design sets: the highest value of a figure in a quiet run on one core. */
 export interface Budget {
-  /** What is limited, in words. */
+  /** The limited quantity, in words. */
   what: string;
   group: Group;
   name: string;
@@ -50,7 +50,7 @@ export const BUDGETS: readonly Budget[] = [
   },
 ];
 
-/** A budget, and what was measured. */
+/** A budget, and the measured figure. */
 export interface Verdict extends Budget {
   measured: number;
   /** measured / limit. The budget is met up to 1. */

@@ -1,7 +1,7 @@
 import { Bench } from 'tinybench';
 import type { Latency } from './row.js';
 
-/** What is measured, and what runs before and after each measured call. */
+/** The measured call, and the calls before and after each measured call. */
 export interface Subject {
   /** The timed call. If it returns a number, that number of milliseconds counts instead of its duration. */
   run: () => number | undefined;

@@ -14,7 +14,7 @@ export interface Results {
   /** A run with fewer samples, whose p99 cannot be compared with that of a full run. */
   quick: boolean;
   rows: Row[];
-  /** Of a run of everything (docs/): what the other programs printed. */
+  /** Of a run of everything (docs/): the output of the other programs. */
   parts?: Part[];
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-/** A process of the benchmark, which is told words and answers with messages. */
+/** A process of the benchmark, which receives words and answers with messages. */
 export class Child {
   readonly #process: ChildProcess;
   readonly #lines: Interface | null;
@@ -13,7 +13,7 @@ export class Child {
   /** @param name a program beside this one; in Python if it ends so */
   constructor(name: string, args: readonly string[]) {
     const isPython = name.endsWith('.py');
-    // What is compiled lies elsewhere; the program in Python does not.
+    // Compiled programs are in another folder; the program in Python is not.
     const path = fileURLToPath(
       new URL(isPython ? `../../../../bench/serve/${name}` : `${name}.js`, import.meta.url),
     );

@@ -42,7 +42,7 @@ async def complete(request: fastapi.Request):
 async def steps():
     while True:
         for queue in queues:
-            # A step waits for nobody; what a stream has not taken yet waits in its queue.
+            # A step waits for nobody; tokens that a stream has not taken yet wait in its queue.
             if PACE > 0 or queue.empty():
                 state["tokens"] += 1
                 queue.put_nowait(1)

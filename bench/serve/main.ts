@@ -53,7 +53,7 @@ async function measure(server: Server, streams: number, paceMs: number, seconds:
   }
 }
 
-/** FastAPI and what it stands on, with their versions; null if they are not installed. */
+/** FastAPI and its dependencies, with their versions; null if they are not installed. */
 function fastApi(): string | null {
   const program =
     'import fastapi, uvicorn, uvloop, pydantic; print("FastAPI", fastapi.__version__, "uvicorn", uvicorn.__version__, "uvloop", uvloop.__version__, "pydantic", pydantic.VERSION)';

@@ -1,11 +1,11 @@
 // The messages between the benchmark of the server and its processes.
 
-/** What a server of the benchmark says to the program that started it. */
+/** A message from a server of the benchmark to the program that started it. */
 export type ServerMessage =
   | { readonly kind: 'ready'; readonly port: number }
   | { readonly kind: 'window'; readonly window: ServerWindow };
 
-/** What a server did between `begin` and `end`. */
+/** The work of a server between `begin` and `end`. */
 export interface ServerWindow {
   readonly ms: number;
   /** Tokens that were generated. */
@@ -19,7 +19,7 @@ export interface ServerWindow {
   readonly idleP50: number | null;
 }
 
-/** What clients saw between `begin` and `end`, in milliseconds. */
+/** The latencies of clients between `begin` and `end`, in milliseconds. */
 export interface ClientWindow {
   /** From the request to the first token, of all streams. */
   readonly firstP50: number;

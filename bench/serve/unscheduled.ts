@@ -1,6 +1,7 @@
 /**
- * Our server over a scheduler that does nothing: `unscheduled.js PACE_MS STREAMS`. Every stream has a token every step, without blocks, plans, or an
- * executor. What it costs less than `ours.js` is what the engine costs.
+ * Our server over a scheduler that does nothing: `unscheduled.js PACE_MS STREAMS`. Every stream has
+ * a token every step, without blocks, plans, or an executor. The difference between its cost and
+ * that of `ours.js` is the cost of the engine.
  */
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
@@ -25,7 +26,7 @@ let numTokens = 0;
 const watch = new SelfWatch(() => numTokens);
 void watch;
 
-/** What the server needs of a `RequestStream`. */
+/** The part of a `RequestStream` that the server needs. */
 class Stream {
   readonly id: string;
 

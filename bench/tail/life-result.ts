@@ -4,7 +4,7 @@
 export const TAIL_CASES = ['decode-256', 'decode-1024', 'mixed-256'] as const;
 export type TailCase = (typeof TAIL_CASES)[number];
 
-/** What happened during a step, as bits. */
+/** Events during a step, as bits. */
 export enum Cause {
   gc = 1,
   /** The system gave the process a page of memory, which it touched for the first time. */
@@ -13,7 +13,7 @@ export enum Cause {
   preempted = 4,
 }
 
-/** What one process saw, step by step. */
+/** The observations of one process, step by step. */
 export interface Life {
   /** Microseconds of each step. */
   readonly times: readonly number[];

@@ -11,7 +11,10 @@ import { Cause, type Life, type TailCase } from './life-result.js';
  * Prints a line of JSON (`Life`). Arguments: the case, and the steps that count.
  */
 
-/** Steps before the first that counts. What is called once a step is compiled after some 3,000 of them. */
+/**
+ * Steps before the first that counts. Functions that are called once a step are compiled after some
+ * 3,000 steps.
+ */
 const WARM_UP = 4000;
 /** Steps in a row, before as many turns of the bare loop. */
 const SHARE = 50;
@@ -19,7 +22,7 @@ const SHARE = 50;
 interface Workload {
   /** One step. Returns what the scheduler took, in milliseconds. */
   step(): number;
-  /** What the step had to do, for readers. */
+  /** The size of the step's work, for readers. */
   about(): number;
 }
 
@@ -88,7 +91,7 @@ async function live(name: TailCase, steps: number): Promise<Life> {
     }
   }
   const { bytes } = endCount();
-  // What V8 collected is told when the event loop turns.
+  // V8 reports its collections when the event loop turns.
   await new Promise((resolve) => setTimeout(resolve, 20));
   observer.disconnect();
   const counted = collections.filter(({ startTime }) => startTime >= began);

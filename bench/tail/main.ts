@@ -27,7 +27,7 @@ Below stand the slowest steps that repeat: with the tokens of the first request
 /** Steps of a life that count. */
 const STEPS = 4000;
 
-/** `npm run bench -- --tail`: what p99 is made of. */
+/** `npm run bench -- --tail`: the causes of p99. */
 export function benchTail(args: readonly string[]): void {
   const { values } = parseArgs({
     args: [...args],

@@ -27,7 +27,7 @@ export interface Repeating {
   readonly about: number;
   /** Its least time over the p50. */
   readonly ratio: number;
-  /** What happened in it in every life, as bits of `Cause`. */
+  /** The events in it that happened in every life, as bits of `Cause`. */
   readonly causes: number;
 }
 

@@ -25,7 +25,7 @@ const ADDONS = [
 
 /**
  * Copies what another checkout has built.
- * @throws Error that says in one sentence why it cannot be measured, and what to run
+ * @throws Error that says in one sentence why it cannot be measured, and names the command to run
  */
 export function stageOther(checkout: string, folder: string): Build {
   if (!existsSync(join(checkout, 'package.json')))

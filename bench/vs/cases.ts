@@ -6,8 +6,8 @@ import { BLOCKS, Pool, TOKENS } from '../workloads/pool.js';
 import { BLOCK_SIZE, type DecodeVariant, HASH_SEED, makeDecode, Prompts } from '../workloads/workloads.js';
 
 /**
- * What two builds are compared by. This module is loaded once for each of them, with everything that it calls: neither
- * meets what V8 has learned from the other.
+ * The cases by which two builds are compared. This module is loaded once for each of them, with
+ * everything that it calls: neither meets what V8 has learned from the other.
  */
 
 /** One workload, made and warm. */
@@ -212,7 +212,7 @@ function forAwait(samples: number): Case {
     const times: number[] = [];
     for (let i = 0; i < count; i++) {
       times.push(await step());
-      // As a loop does: what is due on the event loop gets its turn.
+      // As a loop does: tasks of the event loop get their turn.
       if (i % 50 === 49) await new Promise((resolve) => setImmediate(resolve));
     }
     return times;

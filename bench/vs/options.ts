@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.js';
 
-/** What `npm run bench -- --vs` was asked for. */
+/** The options of `npm run bench -- --vs`. */
 export interface VsOptions {
   /** The other checkout. */
   readonly checkout: string;
@@ -65,7 +65,7 @@ export function readVsOptions(args: readonly string[]): VsOptions | null {
     throw new Error(`--rounds must be a whole number from 1 to 20, got ${values.rounds}`);
   return { checkout: values.vs ?? '', cases, rounds, quick: values.quick };
 
-  /** A whole name stands for itself alone: decode-1 is not the beginning of decode-1024. */
+  /** A whole name means itself alone: decode-1 is not the beginning of decode-1024. */
   function isFamily(only: string, name: string): boolean {
     return !names.includes(only) && name.startsWith(only);
   }

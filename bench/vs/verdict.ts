@@ -9,7 +9,7 @@ export interface Pair {
 
 export type Verdict = 'slower' | 'faster' | 'not shown';
 
-/** What all processes of one case say together. */
+/** The result of all processes of one case together. */
 export interface Comparison {
   /** Medians of p10, in microseconds. */
   readonly other: number;
@@ -19,7 +19,7 @@ export interface Comparison {
   readonly p50: number;
   /** The least and the largest p10 of a process. */
   readonly range: readonly [number, number];
-  /** The same of this build beside itself: what no change has made. */
+  /** The same of this build beside itself: a difference that no change has made. */
   readonly control: readonly [number, number];
   readonly verdict: Verdict;
 }

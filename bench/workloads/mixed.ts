@@ -9,7 +9,7 @@ const BUDGET = 8192;
 const PROMPT = { min: 512, max: 2048 };
 const OUTPUT = { min: 64, max: 256 };
 
-/** What the halves of a step took, in milliseconds. */
+/** The durations of the halves of a step, in milliseconds. */
 export interface Halves {
   schedule: number;
   update: number;

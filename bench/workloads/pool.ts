@@ -8,7 +8,10 @@ export const BLOCKS = TOKENS / BLOCK_SIZE;
 /** Key of the block hash, the same in every run. */
 const SEED = Uint8Array.from({ length: 16 }, (_, i) => i);
 
-/** What is in the free queue: `empty` blocks, or `cached` blocks of the prefix cache, which are evicted when they are taken. */
+/**
+ * The blocks of the free queue: `empty` blocks, or `cached` blocks of the prefix cache, which are
+ * evicted when they are taken.
+ */
 type FreeQueue = 'empty' | 'cached';
 
 /** A native core whose free queue stays as it was made: all empty, or all cached. */

@@ -48,9 +48,9 @@ export interface DecodeVariant {
   evicting?: boolean;
   /** Additional requests with transfers in flight: half of them wait for a load, half have ended and are being sent. Default 0. */
   transfers?: number;
-  /** Where the state is kept. Default: on the host alone. */
+  /** The place of the state. Default: on the host alone. */
   backend?: 'host' | 'cuda';
-  /** Who decides; a GPU is waited for in place. Default: the host. */
+  /** The side that decides; the caller waits for a GPU in place. Default: the host. */
   authority?: 'host' | 'device';
   /** KV cache groups. Default: one of full attention. */
   kvGroups?: NonNullable<SchedulerOptions['kvGroups']>;
@@ -133,7 +133,10 @@ export function touchPool(
   if (!keepCached && !scheduler.resetPrefixCache().ok) throw new Error('the pool is still in use');
 }
 
-/** One step in which every entry that may brings a token. @returns how many entries brought none */
+/**
+ * One step in which every entry that may sample has a token. @returns the number of entries without
+ * a token
+ */
 function prefill(scheduler: Scheduler): number {
   const plan = scheduler.schedule();
   const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));

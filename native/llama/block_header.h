@@ -1,5 +1,5 @@
-// BlockHeader: stands in front of the bytes of a saved KV block, and says whether this context may
-// read them. Saved bytes come from disks and servers, and llama.cpp trusts what it reads.
+// BlockHeader: precedes the bytes of a saved KV block, and says whether this context may read them.
+// Saved bytes come from disks and servers, and llama.cpp trusts what it reads.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ struct BlockHeader {
 };
 static_assert(sizeof(BlockHeader) == 64);
 
-/// Fills the header of a block whose bytes stand behind it.
+/// Fills the header of a block whose bytes follow it.
 void write_header(uint8_t* block, const BlockOrigin& origin, int32_t from, std::size_t bytes);
 
 /// Compares the header of a block, and not yet its bytes.

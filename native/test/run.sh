@@ -7,14 +7,15 @@
 #   run.sh --mutants [PART]...   breaks the code on purpose, place by place, and expects the tests to notice; with parts of
 #                      names, in these places alone (see mutate.py)
 #
-# CXX chooses the compiler. What is built goes to native/build-test and is reused while no source is newer.
+# CXX chooses the compiler. Built files go to native/build-test and are reused while no source is
+# newer.
 set -u
 cd "$(dirname "$0")"
 
 CXX=${CXX:-g++}
 BUILD=../build-test
 JOBS=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-# What is of CUDA is compiled over the emulated GPU.
+# CUDA sources are compiled over the emulated GPU.
 FLAGS="-std=c++20 -g1 -pthread -Wall -Wextra -Wconversion -Wshadow -Wpedantic -Werror -Wno-unknown-pragmas"
 FLAGS+=" -I gpu_shim/include -DBLOCKSTEP_BLOCK_THREADS=64 -DBLOCKSTEP_HOST_IS_LINKED"
 # The kinds of a test. Under the sanitizers each thread of a thread block is a thread.
@@ -23,8 +24,9 @@ declare -A KINDS=(
   [checked]="-O0 -fsanitize=address,undefined -fno-sanitize-recover=all -DGPU_SHIM_THREADS"
   [races]="-O1 -fsanitize=thread -DGPU_SHIM_THREADS"
 )
-# What tests are linked with, as far as they use it: an archive for each kind. The one in plain C stands for another addon.
-# What is of CUDA takes the address sanitizer minutes to compile: only for the long runs.
+# Archives that tests are linked with, as far as they use them: one for each kind. The one in plain
+# C stands for another addon. Parts of CUDA take the address sanitizer minutes to compile, so only
+# the long runs have them.
 HOST_PARTS=$(find ../transfer ../host ../reference -name '*.cc' | sort | xargs)
 GPU_PARTS="$(find ../cuda gpu_shim -name '*.cc' -o -name '*.cu' | sort | xargs) gpu/forward.cu gpu/tables_reader.c gpu/bench/kernels/matrix_product.cu"
 declare -A PARTS=([optimised]="$HOST_PARTS $GPU_PARTS" [checked]=$HOST_PARTS [races]="$HOST_PARTS $GPU_PARTS")
@@ -137,7 +139,7 @@ if [ "$mode" = --bench ]; then
   exec "$BUILD/core/bench_core.optimised"
 fi
 
-# What a sanitizer sees too, it alone runs, but for the long runs.
+# Tests that a sanitizer runs too are run by it alone, except in the long runs.
 faster=()
 if [ "$times" -gt 1 ]; then faster=(optimised); fi
 

@@ -36,7 +36,7 @@ function buildWithCMake() {
     `-DCMAKE_LIBRARY_OUTPUT_DIRECTORY=${into}`,
     ...cudaOptions(),
   ];
-  // What another machine or another version of CMake left there would be in the way.
+  // Files of another machine or another version of CMake there would be in the way.
   rmSync(folder, { recursive: true, force: true });
   return (
     run('cmake', ['-S', join(root, 'native'), '-B', folder, ...options]) &&

@@ -1,8 +1,8 @@
 // npm run prebuild: builds the addons that a release carries for this platform, into prebuilds/, and says what they need.
 //   --architecture N   with CUDA for one architecture alone: quicker, and no release
 //   --check   is there one, of these sources, that other machines can load? (before npm publish)
-//   --adopt   takes the addon of native/build, unless there is one of these sources: so whoever installs the package from
-//             git, or packs it, has an addon for this machine
+//   --adopt   takes the addon of native/build, unless there is one of these sources: so an
+//             installation from git, or a packed package, has an addon for this machine
 import { createHash } from 'node:crypto';
 import {
   copyFileSync,
@@ -39,7 +39,10 @@ const folder = join(root, 'prebuilds', addonTarget());
 const path = join(folder, 'blockstep.node');
 /** The addon over llama.cpp, which lies beside it and was built with it. */
 const llamaPath = join(folder, 'blockstep_llama.node');
-/** What the addon there was built from: `{ sources, portable, backends, architecture }`; for all architectures if it names none. */
+/**
+ * The origin of the addon there: `{ sources, portable, backends, architecture }`; for all
+ * architectures if it names none.
+ */
 const label = join(folder, 'build.json');
 
 /** One text for all that the addon is compiled from, the papers beside it excepted. */
@@ -69,7 +72,7 @@ function keep(built, portable, backends, architecture) {
   );
 }
 
-/** What keeps the addon from being loaded elsewhere. */
+/** The faults that keep the addon from being loaded elsewhere. */
 function faultsOf(addon) {
   const faults = [];
   if (process.platform !== 'linux') return faults;

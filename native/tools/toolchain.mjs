@@ -31,7 +31,7 @@ export function cudaOptions() {
 }
 
 /**
- * What to do about a build that failed, or cannot begin.
+ * The remedy for a build that failed, or cannot begin.
  * @param {string} withoutCMake the command that builds with a compiler alone
  */
 export function advice(withoutCMake) {

@@ -1,6 +1,6 @@
 /**
- * A promise together with the functions that settle it. It stands in for `Promise.withResolvers`,
- * which Node 20 lacks.
+ * A promise together with the functions that settle it. This function replaces
+ * `Promise.withResolvers`, which Node 20 lacks.
  */
 export class Deferred<T> {
   readonly promise: Promise<T>;

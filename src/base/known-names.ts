@@ -81,8 +81,8 @@ export function insteadOf(value: object, field: string): string {
 }
 
 /**
- * Whether a name stands on `Object.prototype`. Then every object has it, and nobody means it as an
- * option.
+ * Whether a name is a property of `Object.prototype`. Then every object has it, and nobody means it
+ * as an option.
  */
 function isEveryObjects(name: string): boolean {
   return Object.prototype.propertyIsEnumerable.call(Object.prototype, name);

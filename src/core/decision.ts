@@ -72,7 +72,7 @@ export const AskFlag = {
 } as const;
 
 /**
- * Words of the record of one admission in a request. Admissions stand in order, the best one first.
+ * Words of the record of one admission in a request. Admissions are in order, the best one first.
  */
 export const ADMISSION_WORDS = 5;
 
@@ -119,7 +119,7 @@ export const Answer = {
   numAdmitted: 3,
 } as const;
 
-/** Words of the record of one admission in an answer. Records stand in the order of the request. */
+/** Words of the record of one admission in an answer. Records are in the order of the request. */
 export const ANSWER_WORDS = 6;
 
 /** Indexes into the record of an admission in an answer. */

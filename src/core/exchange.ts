@@ -70,7 +70,7 @@ export const Control = {
   groupCommonPrefix: 32,
 } as const;
 
-/** In the sampled area: the entry brings no token, as its request has ended. */
+/** In the sampled area: the entry has no token, as its request has ended. */
 export const NO_TOKEN = -1;
 
 /**

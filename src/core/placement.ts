@@ -14,11 +14,12 @@ export interface PlacementOptions {
    */
   backend?: 'auto' | 'host' | 'cuda';
   /**
-   * Who decides. `host` (default): the host's instance decides, and the GPU's instance applies the
-   * same log. `device`: the GPU's instance decides, and the host's instance follows. `device` is
-   * for proof and measurement: every step waits for the GPU (`Scheduler.scheduleAsync`). It implies
-   * `backend: 'cuda'` on the GPU that `device` names, otherwise on GPU 0. If that GPU cannot be
-   * used, an error is thrown; the host never decides in its place.
+   * The side that decides. `host` (default): the host's instance decides, and the GPU's instance
+   * applies the same log. `device`: the GPU's instance decides, and the host's instance follows.
+   * `device` is for proof and measurement: every step waits for the GPU
+   * (`Scheduler.scheduleAsync`). It implies `backend: 'cuda'` on the GPU that `device` names,
+   * otherwise on GPU 0. If that GPU cannot be used, an error is thrown; the host never decides in
+   * its place.
    */
   authority?: 'host' | 'device';
   /** The executor's device: `cpu` (default), `cuda` (which is GPU 0) or `cuda:N`. */
@@ -44,7 +45,7 @@ export type Placement = Readonly<Required<PlacementOptions>>;
 export interface Backend {
   /** `host`: the state is on the host alone. `cuda`: it is on the host and on a GPU. */
   readonly name: 'host' | 'cuda';
-  /** Who decides. */
+  /** The side that decides. */
   readonly authority: 'host' | 'device';
   /** Why the core got this back end, in words. */
   readonly reason: string;

@@ -62,8 +62,8 @@ export class EngineReader {
   }
 
   /**
-   * What a request waits for and since when, as text for people, by id or handle. Works in every
-   * state. @throws ERR_BLOCKSTEP_BAD_ARG
+   * The reason why a request waits, and since when, as text for people, by id or handle. Works in
+   * every state. @throws ERR_BLOCKSTEP_BAD_ARG
    */
   explain(id: string | number): string {
     return explain(this.#e, id, this.#driver.isRunning || this.#e.rounds > 0);

@@ -126,7 +126,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
    * the steps.
    * @param texts each as token ids
    * @returns a promise of a vector for each text. It is rejected with ERR_BLOCKSTEP_BAD_ARG,
-   * ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED, ERR_BLOCKSTEP_EXECUTOR, what `submit` throws
+   * ERR_BLOCKSTEP_UNFIT, ERR_BLOCKSTEP_OVERLOADED, ERR_BLOCKSTEP_EXECUTOR, the errors of `submit`
    * when closed, and the signal's reason
    */
   embed(texts: readonly ArrayLike<number>[], options: EmbedOptions = {}): Promise<readonly Float32Array[]> {
@@ -170,7 +170,7 @@ export class Engine extends EngineReader implements Disposable, AsyncDisposable 
   /**
    * Runs one round: aborts, schedule, execute. If the oldest step was answered, then also: aborts,
    * update, publish. Never waits, and submits at most one step.
-   * @throws what the clock throws, with nothing changed
+   * @throws the error of the clock, with nothing changed
    * @throws ERR_BLOCKSTEP_REENTRANT, ERR_BLOCKSTEP_DISPOSED
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the engine is broken
    * @throws ERR_BLOCKSTEP_AUTHORITY where the GPU decides: `stepAsync` waits for it

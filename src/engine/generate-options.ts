@@ -32,9 +32,9 @@ const SHARED = {
  */
 export interface GenerateOptions extends SubmitOptions, Partial<Pick<SubmitInput, keyof typeof SHARED>> {
   /**
-   * What happens when a request is refused or fails. `keep` (the default): its error is its result,
-   * and the others continue. `throw`: the others are aborted, and the promise rejects with its
-   * error.
+   * The handling of a request that is refused or fails. `keep` (the default): its error is its
+   * result, and the others continue. `throw`: the others are aborted, and the promise rejects with
+   * its error.
    */
   onError?: 'keep' | 'throw';
   /** Called after the end of each request. An error that it throws ends the batch. */

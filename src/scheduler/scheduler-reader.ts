@@ -62,8 +62,8 @@ export class SchedulerReader {
   }
 
   /**
-   * @internal Runs foreign code that must not call back. @throws what a call of the scheduler
-   * throws at its gate
+   * @internal Runs foreign code that must not call back. @throws the errors of a call of the
+   * scheduler at its gate
    */
   during<T>(act: () => T): T {
     const { gate } = this.#calls;

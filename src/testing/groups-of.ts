@@ -52,8 +52,8 @@ function drawGroups(
     const type = (['full', 'sliding', 'sliding', 'mamba', 'sink', 'mla'] as const)[random.below(6)];
     if (type === 'sliding') return { type, blockSize: size, window: 1 + random.below(14) };
     if (type === 'sink') return { type, blockSize: size, sinkTokens: size };
-    // States stand at the ends of the smallest blocks. Without a prefix cache there is one state
-    // for the whole text.
+    // States are at the ends of the smallest blocks. Without a prefix cache there is one state for
+    // the whole text.
     if (type === 'mamba' && mayHaveStates && sizes.length === 1)
       return { type, mode, ...(hasCache && { blockSize }) };
     return { type: type === 'mamba' ? 'full' : type, blockSize: size };

@@ -19,8 +19,8 @@ const MOST_CALM_ROUNDS = 2000;
 const MOST_ROUNDS = 20_000;
 
 /**
- * One run. Clients come to one or several engines with the connector, with faults at random. Then
- * no fault and no client comes any more, and everything must end.
+ * One run. Clients use one or several engines with the connector, with faults at random. Then no
+ * fault and no client comes any more, and everything must end.
  */
 export class Life {
   readonly diary = new Diary();
@@ -28,7 +28,7 @@ export class Life {
   readonly #make: MakeConnector;
   readonly #clients: Clients;
   readonly #stations: Station[] = [];
-  /** Killed engines. They are disposed at the end, when nobody can hear of it. */
+  /** Killed engines. They are disposed at the end, when nobody can notice it. */
   readonly #dead: Station[] = [];
   readonly #incarnations: number[] = [];
   /** The place of the failure, in words. */

@@ -16,7 +16,7 @@ export interface ArenaDescriptor {
   readonly numBlocks: number;
   /** Size of one block, in bytes. */
   readonly bytesPerBlock: number;
-  /** Where the memory lies. */
+  /** The place of the memory. */
   readonly place: Place;
   /** Ordinal of the GPU, as CUDA counts them. */
   readonly device: number;

@@ -71,7 +71,7 @@ export class CudaLane extends LaneOverNative {
   readonly #native: NativeCudaLane;
 
   /**
-   * @param queue where the lane's jobs complete
+   * @param queue the queue where the lane's jobs complete
    * @param source on a GPU or in pinned memory
    * @param target another arena, with blocks of the same size. At least one of the two is on a GPU,
    * and they are not on two different GPUs

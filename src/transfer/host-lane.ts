@@ -25,7 +25,7 @@ const OPTIONS = knownNames<HostLaneOptions>('the options of a HostLane', { threa
  */
 export class HostLane extends LaneOverNative {
   /**
-   * @param queue where the lane's jobs complete
+   * @param queue the queue where the lane's jobs complete
    * @param target an arena other than `source`, with blocks of the same size; neither is on a GPU
    * @throws ERR_BLOCKSTEP_BAD_ARG, ERR_BLOCKSTEP_DISPOSED, ERR_BLOCKSTEP_NO_NATIVE;
    * ERR_BLOCKSTEP_LIMIT if a thread cannot be started

@@ -23,7 +23,7 @@ export interface LaneCounts {
  * of their steps, and jobs of the same step in the order of `submit`.
  */
 export interface Lane {
-  /** Where the lane's jobs complete. The queue numbers them. */
+  /** The queue where the lane's jobs complete. The queue numbers them. */
   readonly queue: CompletionQueue;
   /**
    * Submits a job: copies block `sources[i]` to block `targets[i]` for every i. Runs of blocks that

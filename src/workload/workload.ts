@@ -1,6 +1,6 @@
 import { mix } from '../base/random.js';
 
-/** Number of prompt tokens that one hash id of a trace stands for. */
+/** Number of prompt tokens behind one hash id of a trace. */
 export const HASH_BLOCK_TOKENS = 512;
 
 /**

@@ -37,7 +37,7 @@ function changed(from: string, to: string): string {
   return node(write(`peer-${edited++}.mjs`, text.replace(from, to)));
 }
 
-/** A program that answers whatever it is told with one line. */
+/** A program that answers every message with one line. */
 const answering = (line: string): string =>
   node('-e', `process.stdin.on("data", () => console.log(${JSON.stringify(line)}))`);
 

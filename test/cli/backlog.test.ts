@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { Backlog, type Load } from '../../src/cli/replay/run/backlog.js';
 import { replay, run } from './run-program.js';
 
-/** What a backlog says of a queue, given its length in each of a hundred equal spans up to the last arrival, and after. */
+/**
+ * The report of a backlog about a queue, given its length in each of a hundred equal spans up to
+ * the last arrival, and after.
+ */
 function loadOf(length: (share: number) => number, requests = 100): Load {
   const backlog = new Backlog(1000, requests);
   for (let i = 0; i < 100; i++) {

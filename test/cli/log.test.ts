@@ -55,7 +55,7 @@ describe('a recorded log', () => {
     expect(code).toBe(0);
     expect(found).toMatchObject({
       log: path,
-      // Who is given up while it waits outside never comes to the scheduler.
+      // A request that is given up while it waits outside never arrives at the scheduler.
       requests: report.requests.aborted > 0 ? expect.any(Number) : report.requests.total,
       steps: report.steps,
       identical: true,

@@ -3,14 +3,16 @@ import { PassThrough } from 'node:stream';
 import { runProgram } from '../../src/cli/program.js';
 import type { Report } from '../../src/cli/replay/report/report.js';
 
-/** What a command did. */
+/** The outcome of a command. */
 export interface Outcome {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** Starts a command line in this process. `ended` has its exit code, and `said` what it has written so far. */
+/**
+ * Starts a command line in this process. `ended` has its exit code, and `said` its output so far.
+ */
 export function start(args: readonly string[], signal: AbortSignal) {
   const said = { stdout: '', stderr: '', code: null as number | null };
   const stderr = new PassThrough().on('data', (bytes) => {

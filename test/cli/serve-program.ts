@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { until } from '../support/waiting.js';
 import { start } from './run-program.js';
 
-/** What a completion is answered with, as far as these tests read it. */
+/** The answer to a completion, as far as these tests read it. */
 interface Completion {
   readonly model: string;
   readonly choices: readonly { readonly text: string; readonly finish_reason: string }[];

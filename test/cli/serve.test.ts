@@ -48,7 +48,7 @@ describe('blockstep serve', () => {
     );
     const [, page] = /^Page: (.*)$/m.exec(said.stdout)!;
     expect(await (await fetch(page)).text()).toContain('<title>blockstep</title>');
-    // What it says to try does what it should.
+    // The request that the program suggests works.
     const [, asked] = /-d '(.*)'/.exec(said.stdout)!;
     const body = JSON.parse(asked) as object;
     const { choices } = await complete({ ...body, stream: false });

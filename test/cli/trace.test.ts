@@ -12,7 +12,7 @@ function line(members: Record<string, unknown> = {}): string {
   return JSON.stringify({ timestamp: 0, input_length: 600, output_length: 5, hash_ids: [1, 2], ...members });
 }
 
-/** What is wrong with a trace of this content, without the folder's name. */
+/** The fault in a trace of this content, without the folder's name. */
 async function problem(name: string, content: string, options?: TraceOptions): Promise<string> {
   const file = write(name, content);
   const error: unknown = await readTrace(file, options).then(

@@ -3,7 +3,7 @@ import type { NativeGroup } from '../../src/core/native/native-groups.js';
 import type { Plan, Scheduler, SchedulerOptions } from '../../src/index.js';
 import { range, seeded } from '../support/core-bench.js';
 
-/** Groups as native code is told of them: full attention, and a window of five tokens. */
+/** Groups as native code gets them: full attention, and a window of five tokens. */
 export const FULL: NativeGroup = {
   type: 'full',
   blockSize: 4,

@@ -18,7 +18,10 @@ const nodeGyp = createRequire(import.meta.url).resolve('node-gyp/bin/node-gyp.js
 const headers = existsSync(join(nodeDir, 'include', 'node', 'node_api.h'));
 if (!headers) console.log(`no Node headers in ${nodeDir}: the node-gyp build is not tested here`);
 
-/** It compiles the whole addon once more, which takes longer than most of the other suites together. */
+/**
+ * This suite compiles the whole addon once more, which takes longer than most of the other suites
+ * together.
+ */
 const isAsked = process.env['BLOCKSTEP_TEST_GYP'] === '1';
 if (!isAsked) console.log('skipped: the build by node-gyp, which is npm run test:long -- gyp');
 

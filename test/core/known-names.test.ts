@@ -64,7 +64,7 @@ describe('a suggestion', () => {
     expect(meant('blocksize')).toBe('did you mean blockSize?');
     for (const name of ['', 'id', 'x', 'policy', 'seqs', 'block'.repeat(1000)])
       expect([name, meant(name)]).toEqual([name, '']);
-    // Whoever sends a name of megabytes is not to be compared with every name for it.
+    // A name of megabytes is not compared with every known name.
     expect(meant(`${'_'.repeat(100)}maxNumSeqs`)).toBe('');
   });
 

@@ -129,7 +129,7 @@ function badValues(kind: Kind): (() => unknown)[] {
 const call = (core: NativeCore, entry: Entry, args: unknown[]) =>
   (core[entry.name] as (...args: unknown[]) => unknown)(...args);
 
-/** What only a core on a GPU has to answer: its arguments are tried in test/cuda. */
+/** Calls that only a core on a GPU has to answer: their arguments are tried in test/cuda. */
 const OF_A_GPU = [
   'makeDeviceTables',
   'gatherOnDevice',
@@ -141,7 +141,9 @@ const OF_A_GPU = [
   'pollDecision',
 ] as const satisfies readonly (keyof NativeCore)[];
 
-/** What only a core with KV cache groups has to answer: arguments are tried in groups.test.ts. */
+/**
+ * Calls that only a core with KV cache groups has to answer: arguments are tried in groups.test.ts.
+ */
 const OF_GROUPS = [
   'beginStep',
   'matchGroups',

@@ -30,7 +30,10 @@ export class PoolModel {
     this.refs = new Array<number>(numBlocks).fill(0);
   }
 
-  /** What a block's hash stands for: everything before its end, and whose it is. */
+  /**
+   * The content that a block's hash stands for: all tokens up to its end, and the identity of their
+   * owner.
+   */
   key(request: ModelRequest, index: number): string {
     return `${request.identity}:${request.tokens.slice(0, (index + 1) * this.blockSize).join()}`;
   }

@@ -51,7 +51,7 @@ function requestOf(admissions: Asked[], head: Partial<Record<keyof typeof Ask, n
 
 const answerFor = (count: number) => new Int32Array(ANSWER_HEAD + count * ANSWER_WORDS);
 
-/** What came of an admission, by name. */
+/** The result of an admission, by name. */
 function answerAt(answer: Int32Array, index: number): Record<keyof typeof Admitted, number> {
   const at = ANSWER_HEAD + index * ANSWER_WORDS;
   const entries = Object.entries(Admitted).map(([name, word]) => [name, answer[at + word]]);

@@ -28,7 +28,7 @@ const CONFIGS: Record<string, Partial<SchedulerOptions>> = {
 /** Steps in which each kind is planted, by their place in a run. */
 const CALLS = [3, 9, 14];
 
-/** What a kind can go by. Host tables say what the GPU's must be. */
+/** The state that a kind of error depends on. Host tables say what the GPU's must be. */
 interface Site {
   driver: ReferenceDriver;
   plan: Plan;
@@ -61,7 +61,10 @@ function firstSlot({ driver, plan }: Site): bigint | null {
   return driver.executor.kv.pointer + BigInt(block * BLOCK_SIZE * ENTRY_BYTES);
 }
 
-/** An entry that needs a block that is new in this step: the entry, and where the block stands in the table. */
+/**
+ * An entry that needs a block that is new in this step: the entry, and the block's place in the
+ * table.
+ */
 function newBlock({ plan, tables }: Site): { entry: number; at: bigint } | null {
   for (let entry = 0; entry < plan.numRequests; entry++) {
     const end = plan.numComputedTokens[entry] + plan.numScheduledTokens[entry];
@@ -150,7 +153,10 @@ const KINDS: Record<string, Kind> = {
   },
 };
 
-/** What was found in the step in which the error was planted; null if it could not be planted there. */
+/**
+ * The faults found in the step in which the error was planted; null if it could not be planted
+ * there.
+ */
 async function runWith(
   options: Partial<SchedulerOptions>,
   kind: Kind,
@@ -202,7 +208,7 @@ async function runWith(
   return plantedIn < 0 ? null : driver.executor.faults.filter(({ step }) => step === plantedIn);
 }
 
-/** The core waits long for a launch that never came to its end, unless the GPU is lost. */
+/** The core waits long for a launch that never ended, unless the GPU is lost. */
 function lose({ executor }: ReferenceDriver): void {
   plant('lose=1');
   executor.adopt(1, Int32Array.of(1));

@@ -40,7 +40,7 @@ async function live(): Promise<void> {
   expect(scheduler.core.native.mirrorDigest()).toBe(scheduler.core.native.digest());
 }
 
-/** What a life ends with: null, or an error with a code. Anything else is thrown. */
+/** The end of a life: null, or an error with a code. Anything else is thrown. */
 async function outcome(): Promise<BlockstepError | null> {
   try {
     await live();
@@ -51,7 +51,7 @@ async function outcome(): Promise<BlockstepError | null> {
   }
 }
 
-/** What was tried when it failed, in the words of the error. */
+/** The call that failed, in the words of the error. */
 const CALL =
   /cu(?:da(?!Error))?[A-Z]\w+|launch of (?:a digest|apply|initialise)|could not allocate|work on the GPU|CUDA cannot be used/;
 

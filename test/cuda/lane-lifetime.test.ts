@@ -46,7 +46,7 @@ describe.skipIf(!isEmulated)('copies of a GPU', () => {
   });
 
   it('survive that their worker is terminated at a random moment, several times', async () => {
-    plant('delay=1000'); // what a worker puts into its environment is not seen by native code
+    plant('delay=1000'); // native code does not see the environment of a worker
     for (let round = 0; round < share(3, 3, 6); round++) {
       const worker = new Worker(script, { env: { ...compiled.env, LIFE: 'worker' } });
       await once(worker, 'message');

@@ -31,7 +31,7 @@ function cudaLanes([source, target]: Way, options: CudaLaneOptions = {}): LaneKi
   };
 }
 
-/** What the call throws, as code and message. */
+/** The error of the call, as code and message. */
 function refusal(call: () => unknown): string {
   try {
     call();
@@ -174,7 +174,7 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
 
   it('works meanwhile: nothing waits, and what is given is copied', () => {
     using bench = new LaneBench(cudaLanes(TO_GPU, { mode: 'kernel' }));
-    plant('hold'); // who waited for the GPU now would wait until it counts as lost
+    plant('hold'); // a call that waited for the GPU now would wait until it counts as lost
     const job = bench.lane.submit(ids(1), ids(2));
     expect(bench.lane.counts()).toMatchObject({ pending: 1, copies: 0 });
     expect([bench.drain(), bench.target.arrivals(2)]).toEqual([{}, 0]);
@@ -264,7 +264,7 @@ describe.skipIf(!isEmulated)('a CUDA lane whose GPU', () => {
         const end = performance.now() + PATIENCE_MS;
         while (queue.inFlight > 0 && performance.now() < end) Object.assign(ended, bench.drain());
         expect(ended[second]).toBe('failed');
-        // It was dropped before the loss was noted, or failed with the others.
+        // The job was dropped before the loss was noted, or failed with the others.
         const fenced = how === 'fence' || how === 'dispose';
         expect(fenced ? ['cancelled', 'failed'] : ['failed']).toContain(ended[waits]);
         expect(Object.keys(ended).map(Number)).toEqual([waits, first, second]);

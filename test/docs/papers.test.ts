@@ -20,7 +20,9 @@ const PAPERS = [
     .map((name) => `docs/${name}`),
 ];
 
-/** What stands in backquotes in the first cell of each row, below a heading and up to the next one. */
+/**
+ * The texts in backquotes in the first cell of each row, below a heading and up to the next one.
+ */
 function rows(path: string, heading: string): Map<string, string> {
   const text = read(path);
   const from = text.indexOf(`\n${heading}\n`);
@@ -140,7 +142,7 @@ describe('docs/metrics.md', () => {
     ).toEqual([...payloads.keys()].sort());
     for (const [name, payload] of payloads) {
       const [, cell] = /^ (.*) \|/.exec(listed.get(name) as string) ?? [];
-      // What stands in brackets explains a field.
+      // Words in brackets explain a field.
       const fields = [...(cell ?? '').replace(/\([^)]*\)/g, '').matchAll(/`([^`]+)`/g)].map(
         ([, field]) => field,
       );

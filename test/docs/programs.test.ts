@@ -15,7 +15,7 @@ import { useTempFiles, useTempFolders } from '../support/temp-file.js';
 import { PATIENCE_MS } from '../support/waiting.js';
 import { read } from './declarations.js';
 
-/** Where the programs of the pages keep their values. */
+/** The folder in which the programs of the pages keep their values. */
 const FILES = '/tmp/blockstep-kv';
 
 /** The first whole program below a heading of a page. */
@@ -44,7 +44,10 @@ describe('the programs of the pages run, and end by themselves', () => {
     compiled = await facesFolder();
   });
 
-  /** Runs programs in turn, each in a process. @returns what they printed. @throws if one has another exit code than 0 */
+  /**
+   * Runs programs in turn, each in a process. @returns their output. @throws if one has another
+   * exit code than 0
+   */
   async function run(...texts: string[]): Promise<string[]> {
     const place = folder();
     const printed: string[] = [];

@@ -3,7 +3,9 @@ import { expect } from 'vitest';
 import { BlockstepError } from '../../src/index.js';
 import type { Client } from './random-life.js';
 
-/** How a client's request ended, by every way in which he can be told; they must agree. */
+/**
+ * The end of a client's request, by every way in which the client can learn it; they must agree.
+ */
 export async function endOf(client: Client): Promise<string> {
   const settled = await client.result;
   const left = client.stream.ended && client.ended === 'done' && client.read.at(-1)?.finishReason == null;

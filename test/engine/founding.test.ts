@@ -44,7 +44,10 @@ async function drive(engine: Engine, executor: FakeExecutor, meanwhile: (round: 
   }
 }
 
-/** Everybody but client 7 got all of it, client 7 was told once, and the pool is as it was. */
+/**
+ * Every client but client 7 got all of its text, client 7 was notified once, and the pool is as it
+ * was.
+ */
 async function expectUnharmed(engine: Engine, reading: Promise<number[]>[], stream: RequestStream) {
   const texts = await Promise.all(reading);
   texts.forEach((text, i) => {

@@ -96,14 +96,14 @@ class MoodyExecutor implements Executor {
   }
 }
 
-/** A client of one request, who reads as he pleases. */
+/** A client of one request, which reads at any time. */
 export interface Client {
   stream: RequestStream;
   reader: OutputIterator;
   input: SubmitInput;
   controller: AbortController | null;
   read: RequestOutput[];
-  /** What `next` said last: an output, the end, or a rejection. */
+  /** The last result of `next`: an output, the end, or a rejection. */
   ended: 'reading' | 'done' | unknown;
   waiting: boolean;
   result: Promise<PromiseSettledResult<RequestResult>>;
@@ -161,7 +161,7 @@ export class EngineLife {
     await this.drain();
   }
 
-  /** What clients do while the executor is called. */
+  /** The actions of clients while the executor is called. */
   insideExecute(): void {
     const dice = this.random.below(100);
     if (dice < 6) this.#submit();

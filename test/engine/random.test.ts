@@ -1,4 +1,4 @@
-// Random lives: every text is right, every client is told once how its request ended, nothing is
+// Random lives: every text is right, every client learns the end of its request once, nothing is
 // left.
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
@@ -12,7 +12,7 @@ import { EngineLife } from './random-life.js';
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(10, 60));
 const EVENTS = 500;
 
-/** What was heard of the requests that reached the scheduler. */
+/** The outputs of the requests that reached the scheduler. */
 function byHandle(byRequest: ReadonlyMap<OutputRequest, Heard>): Map<number, Heard> {
   return new Map([...byRequest].map(([{ handle }, heard]) => [handle, heard]));
 }
@@ -49,7 +49,7 @@ describe('random lives', () => {
           } = all.get(client.stream.handle) as Heard;
           expect(tokens).toEqual(right);
           expect(others).toEqual([]);
-          // A reader that has left aborts its request, and was told of no end.
+          // A reader that has left aborts its request, and was not notified of an end.
           expect(last.error ?? last.finishReason).toBe(
             settled.status === 'rejected' ? settled.reason : settled.value.finishReason,
           );
@@ -60,7 +60,7 @@ describe('random lives', () => {
       }
       const { scheduler, failedRequests } = engine.stats();
       expect(ends['ERR_BLOCKSTEP_EXECUTOR'] ?? 0).toBeLessThanOrEqual(failedRequests);
-      // Whoever aborts before he is told that his request has ended is told that it was aborted.
+      // A client that aborts before it learns the end of its request sees it as aborted.
       expect(scheduler.finished.length).toBeGreaterThanOrEqual(ends['length'] ?? 0);
       expect(life.failing > 0 || failedRequests === 0).toBe(true);
       engine.dispose();

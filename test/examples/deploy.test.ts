@@ -43,7 +43,7 @@ describe('the examples of deploying', () => {
       expect(flags.filter((flag) => !known.includes(flag))).toEqual([]);
       expect(text).toContain(llama);
     }
-    // What the pages name is there too.
+    // The names on the pages are there too.
     for (const flag of ['--max-body-bytes', '--log-level', '--log-prompts', '--no-control', '--no-page'])
       expect(read('docs/operating.md')).toContain(flag);
     expect(known).toEqual(expect.arrayContaining(['--max-body-bytes', '--log-level', '--log-prompts']));

@@ -1,4 +1,4 @@
-// The example of a host tier brings KV back rightly at every depth.
+// The example of a host tier loads KV correctly at every depth.
 import { describe, expect, it } from 'vitest';
 import { HostTier, HostTierWorker } from '../../examples/host-tier.js';
 import { Engine, ReferenceExecutor } from '../../src/index.js';

@@ -22,7 +22,7 @@ it('the store in memory keeps its bound, and what was used last', async () => {
   await store.get(['a', 'x'], (index, value) => expect(value?.length ?? null).toBe([10, null][index]));
   await put('d');
   expect([...(await store.has(['a', 'b', 'c', 'd']))]).toEqual([done, missing, done, done]);
-  // What is stored once more takes no more room.
+  // A block that is stored once more takes no more room.
   await put('c', 'c');
   expect([...(await store.has(['a', 'c', 'd']))]).toEqual([done, done, done]);
   await store.remove(['a', 'nothing']);

@@ -86,7 +86,7 @@ describe('a traced server', () => {
     expect(eventsOf(span)).toEqual(['admitted', 'first token']);
     const [, streamedId] = /"id":"([^"]+)"/.exec(streamed)!;
     expect(requests.get(`${streamedId}-0`)?.parentSpanContext?.spanId).toBe(PARENT);
-    // Who sends no parent has none, and the steps are nobody's.
+    // A request without a parent of the client has none, and the steps are nobody's.
     expect(requests.get(`${alone.id}-0`)?.parentSpanContext).toBeUndefined();
     expect(steps.length).toBeGreaterThanOrEqual(7);
     for (const { parentSpanContext } of steps) expect(parentSpanContext).toBeUndefined();
@@ -130,7 +130,7 @@ describe('spans of requests', () => {
     const stop = traceEngines(tracer, { model: 'other' });
     engine.submit({ id: 'open', prompt: [1, 2, 3], maxTokens: 8 });
     stop();
-    // What had not ended has ended for this listener; the other one goes on.
+    // Requests that had not ended have ended for this listener; the other one goes on.
     expect(exporter.getFinishedSpans().map(({ name }) => name)).toEqual(['text_completion other']);
     stepAll(engine);
     expect(exporter.getFinishedSpans().map(({ name }) => name)).toEqual([

@@ -11,7 +11,7 @@ import { RedisServer, whyNoRedis } from '../support/redis/redis-server.js';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const TEXT = 'the cat sat on the mat and the dog sat on the cat';
 
-/** What each stage made of the text, and the order in which the stages first spoke. */
+/** The text of each stage, and the order in which the stages first sent output. */
 async function told(options: Parameters<typeof tell>[0]) {
   const texts: Record<string, string> = {};
   const pieces: string[] = [];

@@ -10,7 +10,7 @@ import { readRunOptions } from '../../bench/gpu/options.js';
 import type { GpuRecord } from '../../bench/gpu/record/record.js';
 import { type Planned, planChecks } from '../../bench/gpu/run.js';
 
-/** What a call with these parts would run on a real GPU. Nothing of it is run. */
+/** The checks that a call with these parts would run on a real GPU. Nothing of it is run. */
 function plan(only: string, ...more: string[]): Planned[] {
   const record = { results: { host: { gpu: { computeCapability: '9.0' } } } } as unknown as GpuRecord;
   return planChecks({
@@ -60,7 +60,7 @@ describe('the plan of a run on a GPU host', () => {
     ];
     expect(all.slice(0, first.length)).toEqual(first);
     expect(all[first.length]).toContain('100000 steps');
-    // They must come to an end in the first quarter of the time, the build aside.
+    // The first checks must end in the first quarter of the time, the build aside.
     const quarter = plan('a,c').slice(2, first.length);
     expect(sum(quarter)).toBeLessThan(135);
   });

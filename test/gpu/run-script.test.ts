@@ -44,7 +44,7 @@ beforeAll(() => {
   const stage = join(root, 'stage');
   mkdirSync(join(stage, 'native/build-emulated/Release'), { recursive: true });
   writeFileSync(join(stage, 'native/build-emulated/Release/blockstep.node'), '');
-  // It is asked for its version first.
+  // The script asks it for its version first.
   program(
     join(stage, 'node'),
     '#!/usr/bin/env bash\n[ "$1" = --version ] && exit 0\nshift\nprintf "<%s>" "$@"\nexit 7\n',

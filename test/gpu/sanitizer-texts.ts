@@ -1,6 +1,6 @@
 // Output of compute-sanitizer.
 
-/** What compute-sanitizer prints, as far as it is documented and was seen. */
+/** Output of compute-sanitizer, as far as it is documented and was seen. */
 export const TEXTS = {
   CLEAN_MEMCHECK: `========= COMPUTE-SANITIZER
 {"steps": 400, "equal": true}

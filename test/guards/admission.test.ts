@@ -88,7 +88,8 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
     expect(leftovers(driver.scheduler)).toEqual([]);
   });
 
-  // Pinned by: `canReclaim` (reclaim.ts): what a session holds, not what it has computed.
+  // Pinned by: `canReclaim` (reclaim.ts): the blocks that a session holds decide, not the tokens
+  // that it has computed.
   it.each(['fcfs', 'priority'] as const)(
     '%s: a session whose load failed as a whole gives its blocks back',
     (policy) => {
@@ -102,7 +103,7 @@ describe('F33 loads hold all blocks, and none of them can compute its next token
       for (let i = 0; i < 30 && driver.ends.get(urgent)?.length === 0; i++) {
         driver.step();
         const { status, load } = driver.request(s);
-        // The connector brings it once more, if it is asked.
+        // The connector loads it once more, if it is asked.
         if (status === 'WAITING_FOR_REMOTE_KVS' && load?.failed === false) driver.received(s);
       }
       expect(driver.ends.get(urgent)).toEqual(['length']);

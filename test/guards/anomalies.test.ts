@@ -18,7 +18,7 @@ interface Foreign {
   /** Brings the scheduler into the state in which the report is wrong. @returns the handle of the request */
   prepare: (driver: RemoteDriver) => number;
   say: (handle: number, driver: RemoteDriver) => ConnectorOutput;
-  /** What a correct peer says afterwards. */
+  /** The further messages of a correct peer. */
   conclude?: (driver: RemoteDriver, handle: number) => void;
 }
 
@@ -166,7 +166,7 @@ function bring({ scripts = {}, options = {}, prepare }: Foreign, strict: boolean
   return { driver, handle: prepare(driver) };
 }
 
-/** The request is served as if nothing had been said. */
+/** The request is served as if nothing had been reported. */
 function expectServed(driver: RemoteDriver, handle: number, { conclude }: Foreign): void {
   conclude?.(driver, handle);
   driver.run();

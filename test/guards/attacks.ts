@@ -12,7 +12,7 @@ const unreadable = (): object =>
     },
   );
 
-/** What can be thrown. */
+/** The values that can be thrown. */
 export const THROWN: Record<string, () => never> = {
   'an error': () => {
     throw new Error('planted');

@@ -13,7 +13,7 @@ function bench(options: Partial<SchedulerOptions> = {}) {
   return { borrower, driver, add: (id: string, more: object = {}) => add(driver, id, more) };
 }
 
-/** Answers what it can load as it was told to; in the beginning: later. */
+/** Answers the number of tokens that the test sets; in the beginning: later. */
 class LateConnector implements SchedulerConnector {
   readonly protection = 'own';
   answer: Match = { numTokens: null, async: false };
@@ -146,7 +146,10 @@ describe('F28 a borrowing adapter throws', () => {
 
 // Pinned by: `giveBack` and `putBack` (loan.ts).
 describe('F48 a borrowing adapter loses, doubles or misplaces requests', () => {
-  /** What an adapter does with `a` at the end of processing or restoring, and what it is counted as. */
+  /**
+   * The actions of an adapter with `a` at the end of processing or restoring, and the anomaly that
+   * each counts as.
+   */
   const WRONGS: Readonly<Record<string, [(b: ScriptedBorrower, a: () => Request) => void, string]>> = {
     'never puts it back': [
       (b, a) => {

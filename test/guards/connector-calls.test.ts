@@ -6,7 +6,7 @@ import { RemoteDriver, type RemoteOptions } from './remote.js';
 
 const DEPTHS = [1, 2] as const;
 
-/** How often the connector was told that a request ended, and with how many blocks. */
+/** The calls that report the end of a request to the connector, and their numbers of blocks. */
 function ends(driver: RemoteDriver, id: string): string[] {
   return driver.connector.calls.filter((call) => call.startsWith(`finished ${id} `));
 }

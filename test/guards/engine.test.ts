@@ -162,7 +162,8 @@ describe('F16 aborted and submitted again with its id before the next step', () 
         kinds: [1],
         wholeList: [1],
       });
-      // The worker is told of the first one's end, then of the second one's, and of neither twice.
+      // The worker is notified of the first one's end, then of the second one's, and of neither
+      // twice.
       expect(bench.workers[0].finished).toEqual([handle, second.handle]);
       await settled();
       const text = (await outputs(second)).flatMap(({ tokens }) => [...tokens]);

@@ -129,7 +129,7 @@ describe('F6 a connector that would answer otherwise if it were asked again', ()
     it(`is not asked again: its first answer stands until the report of the same step, at depth ${pipelineDepth}`, () => {
       let asked = 0;
       const script = {
-        // It drops what it knows of the request when it is asked first.
+        // The connector drops its state of the request when it is asked first.
         get delayAbort() {
           return asked++ === 0;
         },

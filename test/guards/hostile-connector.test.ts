@@ -80,7 +80,7 @@ function live({ driver, clock }: ReturnType<typeof attacked>): { v: number; b: n
   }
   while (driver.inFlight.length > 0) step();
   scheduler.updateTransfers({ finishedSending: [{ handle: v }] });
-  // Whatever is not reported by now is given up, and then fenced.
+  // A job that was not reported by now is given up, and then fenced.
   clock.now += 100;
   step();
   scheduler.fenceTransfers();
@@ -89,7 +89,7 @@ function live({ driver, clock }: ReturnType<typeof attacked>): { v: number; b: n
   return { v, b };
 }
 
-/** What one request may cost: itself. */
+/** Checks that the fault costs one request at most: its own. */
 function expectContained(driver: RemoteDriver, b: number, what: unknown): void {
   expect([what, driver.text(b)]).toEqual([what, driver.model.text(b, 12)]);
   expect([what, driver.ends.get(b), driver.timesFinished('v')]).toEqual([what, ['length'], 1]);

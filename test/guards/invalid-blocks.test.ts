@@ -1,4 +1,4 @@
-// F19, F20, F21, F22: blocks that a load did not bring.
+// F19, F20, F21, F22: blocks that a load failed to load.
 import { describe, expect, it } from 'vitest';
 import type { InvalidBlock } from '../../src/connector.js';
 import { leftovers, prompt } from '../support/driver.js';
@@ -59,7 +59,7 @@ describe('F19 a block of a synchronous load did not come', () => {
 
 // Pinned by: `truncateLoad` (src/scheduler/loads/bad-blocks.ts) and `endLoading` (src/scheduler/life/loading.ts), which publishes.
 describe('F20 a block of an asynchronous load did not come', () => {
-  /** What is missing takes several steps to compute. */
+  /** The missing blocks take several steps to compute. */
   const SLOWLY = { loadFailurePolicy: 'recompute', longPrefillTokenThreshold: 4 } as const;
 
   function failing(
@@ -73,7 +73,7 @@ describe('F20 a block of an asynchronous load did not come', () => {
     const handle = driver.loading({ id: 'r', prompt: prompt(18), maxTokens: 3 });
     const invalidBlocks = [{ block: driver.blocks(handle)[at] }];
     meanwhile(driver);
-    // Of what lies behind it nothing is said, and nothing counts.
+    // The blocks behind it are not reported, and none of them counts.
     driver.broken = [0, 1, 2, 3].slice(at);
     driver.land(handle);
     if (together) driver.say({ invalidBlocks, finishedReceiving: [{ handle }] });
@@ -226,7 +226,8 @@ describe('F22 invalid blocks that are none, of somebody else, or said twice', ()
       driver.update();
       driver.scheduler.verify();
       expect(driver.anomalies).toEqual({ 'reassigned-block': 1 });
-      // Whoever was admitted since may have found what `a` published, so it is computed again; it does not fail for it.
+      // A request that was admitted since may have found the blocks that `a` published, so it is
+      // computed again; it does not fail for it.
       expect(driver.scheduler.stats()).toMatchObject({ failedLoads: 0, numPreemptions: 1 });
       driver.run();
       expect(driver.ends.get(next)).toEqual(['length']);

@@ -5,7 +5,10 @@ import { Leases } from '../../src/transfer.js';
 import { allBlocks, leftovers, prompt } from '../support/driver.js';
 import { RemoteDriver } from './remote.js';
 
-/** An engine that hands its KV over: who finished keeps its blocks under a lease of 30 ms, for a peer to read. */
+/**
+ * An engine that hands its KV over: a finished request keeps its blocks under a lease of 30 ms, for
+ * a peer to read.
+ */
 class Producer extends RemoteDriver {
   readonly refusals = new Anomalies(false);
   readonly leases = new Leases(this.refusals);
@@ -19,7 +22,7 @@ class Producer extends RemoteDriver {
     return handle;
   }
 
-  /** What is over gives its blocks back. */
+  /** A lease that is over gives its blocks back. */
   sweep(now: number): void {
     for (const handle of this.leases.expire(now)) this.scheduler.complete(handle, 'lease', 'peer');
     this.scheduler.verify();

@@ -57,7 +57,7 @@ describe('F10 receive and send both outstanding on an aborted request', () => {
         for (const [at, event] of order.entries()) {
           expect([i, at, heldBesides(driver, rest)]).toEqual([i, at, 2]);
           expect(driver.scheduler.stats().numDraining).toBe(1);
-          // Until the peer has said that it is done, it writes.
+          // The peer writes until it has reported that it is done.
           if (event.finishedReceiving !== undefined) driver.land(handle);
           driver.report = named(handle, event);
           driver.step();

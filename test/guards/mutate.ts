@@ -116,7 +116,7 @@ function runTests(copy: string, files: readonly string[], failure: string | null
   return { passed: numPassedTests, failed: numFailedTests, hung };
 }
 
-/** What became of one mutation, in words; `seen` begins what is well. */
+/** The outcome of one mutation, in words; `seen` begins what is well. */
 function judge(copy: string, mutation: Mutation, timeoutMs: number): string {
   const { failure, test, also = [] } = mutation;
   let texts: Map<string, string>;

@@ -223,7 +223,7 @@ describe('F37 a preemption while something uses the blocks', () => {
       const { driver, r, old } = preempted();
       driver.run(30, () => driver.scheduler.numUnfinished > 0);
       expect(driver.text(r)).toEqual(driver.model.text(r, 3));
-      // It found its old prefix, which lies in blocks that stayed.
+      // The request found its old prefix, which lies in blocks that stayed.
       expect(driver.scheduler.stats()).toMatchObject({ numDraining: 1, preemptedHits: 8 });
       const free = driver.free;
       expect(free).toBeLessThanOrEqual(allBlocks(driver.scheduler) - old.length);
@@ -354,7 +354,8 @@ describe('F39 preemption of requests whose blocks do not come back', () => {
     driver.schedule();
     driver.update();
     for (const handle of used) driver.scheduler.hold(handle, 'store', 'job');
-    // The step in flight brings the last token of `ends`; r4 needs a second block, and r2 stands behind it.
+    // The step in flight generates the last token of `ends`; r4 needs a second block, and r2 is
+    // behind it.
     const plan = driver.schedule();
     expect([plan.preempted, driver.ids(plan)]).toEqual([['ends'], ['r4', 'r2']]);
     for (const handle of used) driver.scheduler.complete(handle, 'store', 'job');

@@ -21,10 +21,10 @@ import { settled } from '../support/engine-bench.js';
 import { mix } from '../support/fake-model.js';
 import { RemoteConnector, type RemoteLoad } from './remote.js';
 
-/** What a row that read wrong KV answers. */
+/** The answer of a row that read wrong KV. */
 export const WRONG = 999_999;
 
-/** What one row of a step does, as its tables said when it was submitted. */
+/** The work of one row of a step, as its tables showed it when it was submitted. */
 interface Row {
   id: string;
   blocks: Int32Array;
@@ -133,19 +133,19 @@ export class RemoteWorker implements WorkerConnector<{ loads: readonly RemoteLoa
   readonly calls: string[] = [];
   /** Steps that had loads, with the reports about them. */
   readonly begun: { step: number; notBefore: number; ids: string[] }[] = [];
-  /** Handles of the requests that finished, as it was told. */
+  /** Handles of the requests that finished, as the worker received them. */
   readonly finished: number[] = [];
-  /** What it says with its next answer, besides loads that ended. */
+  /** Further reports of its next answer, besides loads that ended. */
   extra: ConnectorOutput[] = [];
   /** Called first in each method; may throw. */
   during: (method: string) => void = () => {};
-  /** Handles of which it was told that a step computed nothing for them. */
+  /** Handles that were reported as requests for which a step computed nothing. */
   readonly unstored: number[] = [];
-  /** Blocks that steps took from the pool, as the worker was told. */
+  /** Blocks that steps took from the pool, as the worker received them. */
   readonly taken: number[][] = [];
   /** The handles of `unstored`, by step. */
   readonly unstoredIn = new Map<number, number[]>();
-  /** Requests whose loads bring nothing, and are reported as failed. */
+  /** Requests whose loads load nothing, and are reported as failed. */
   readonly spoiled = new Set<string>();
   /** Answers instead of it, where it answers anything. */
   instead: (() => unknown) | null = null;

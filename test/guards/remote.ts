@@ -99,7 +99,7 @@ export interface RemoteOptions {
  */
 export class RemoteDriver extends Driver {
   readonly connector: RemoteConnector;
-  /** Places among the blocks of a request where loads bring nothing. */
+  /** Places among the blocks of a request where loads load nothing. */
   broken: readonly number[] = [];
 
   constructor(
@@ -134,7 +134,7 @@ export class RemoteDriver extends Driver {
     return plan;
   }
 
-  /** The KV of a request's last load is in its blocks now; nobody has said so yet. */
+  /** The KV of a request's last load is in its blocks now; nobody has reported it yet. */
   land(handle: number): void {
     this.#write(this.connector.loadOf(handle));
   }
@@ -149,7 +149,7 @@ export class RemoteDriver extends Driver {
     this.say({ finishedSending: reports(handle, ranks) });
   }
 
-  /** What workers report while no step is there, and that all invariants hold after it. */
+  /** Passes on a report of workers while there is no step, and checks all invariants after it. */
   say(output: ConnectorOutput): void {
     this.scheduler.updateTransfers(output);
     this.scheduler.verify();

@@ -7,7 +7,8 @@ const DEPTHS = [1, 2] as const;
 const FORCED = { resetRunning: true, resetConnector: true };
 
 describe('F40 a reset of the cache while transfers are pending', () => {
-  // Pinned by: what holds blocks is a blocker, never an exception (resetPrefixCache, prefix-reset.ts).
+  // Pinned by: a holder of blocks is a blocker, never an exception (resetPrefixCache,
+  // prefix-reset.ts).
   for (const pipelineDepth of DEPTHS) {
     it(`depth ${pipelineDepth}: a request that loads blocks it, is named, and is not touched`, () => {
       const driver = new RemoteDriver({ r: { ext: 8, async: true } }, { pipelineDepth, strict: true });

@@ -41,7 +41,7 @@ export function report(driver: RemoteDriver, way: (typeof WAYS)[number], output:
   }
 }
 
-/** Expects that a request got all of its text, and that its end was told once. */
+/** Expects that a request got all of its text, and that its end was reported once. */
 export function expectText(driver: RemoteDriver, handle: number, count: number): void {
   expect(driver.text(handle)).toEqual(driver.model.text(handle, count));
   expect(driver.ends.get(handle)).toEqual(['length']);

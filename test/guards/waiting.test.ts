@@ -117,7 +117,10 @@ describe('F61 a request stands in the queue for ever', () => {
 
 // Pinned by: endConnectorWait in `failSyncLoads` (load-failure.ts).
 describe('F61 a request that was asked about for the last time still waits for its connector', () => {
-  /** Three loads of one request are in flight, the first has failed, and its connector said that it is to be asked later. */
+  /**
+   * Three loads of one request are in flight, the first has failed, and its connector answered that
+   * it is to be asked later.
+   */
   function askedForTheLastTime(wakes: boolean) {
     const { driver, clock } = timed({ pipelineDepth: 3, deadlines: { load: 50 } });
     driver.connector.instead.match = (request) => ({ numTokens: request.numTokens - 1, async: false });

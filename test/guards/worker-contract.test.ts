@@ -103,7 +103,7 @@ describe('F24 silence about a synchronous load is no success', () => {
         if (loadFailurePolicy === 'fail')
           expect(await rejection(r.result())).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });
         else expect([...(await r.result()).tokens]).toEqual(bench.kv.text('r', 4));
-        // What was published on top of it is gone: another client gets right text.
+        // The blocks that were published on top of it are gone: another client gets right text.
         const o = bench.submit({ id: 'o', prompt: prompt(9) });
         bench.kv.prompts.set('o', prompt(9));
         await bench.finish();

@@ -1,6 +1,7 @@
 /**
- * The rooms of `src`, from the lowest to the highest. A file imports from its own room and from lower rooms, which stand before
- * it in this list. `''` is `src` itself. A folder that is not in the list belongs to no room, which is an error.
+ * The rooms of `src`, from the lowest to the highest. A file imports from its own room and from
+ * lower rooms, which precede it in this list. `''` is `src` itself. A folder that is not in the
+ * list belongs to no room, which is an error.
  */
 export const ROOMS: readonly string[] = [
   'base',

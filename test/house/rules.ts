@@ -5,7 +5,7 @@ import { FACES, FOLDERS, isData, MOST_LINES, NATIVE_ROOMS, ROOMS, UNLIMITED } fr
 import { freshTables, isListed, saidOf } from './tables.js';
 import type { Tree } from './tree.js';
 
-/** What is wrong with a tree by one rule: a message for each fault, which says what to do. */
+/** The faults of a tree by one rule: a message for each, with its remedy. */
 export type Rule = (tree: Tree) => string[];
 
 /** The room of a file of `src`: its folder, below `src`. */

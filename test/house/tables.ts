@@ -10,8 +10,8 @@ const MOST_WORDS = 25;
 const FIRST = /^(?:\/\*\*?(.*?)\*\/|((?:\/\/[^\n]*\n)+)|((?:# [^\n]*\n)+)|"""(.*?)""")(.*)/s;
 
 /**
- * What a file says that it is. This is the first sentence of the comment on its first line, or of
- * the doc comment of the declaration that has the file's name. Null: it says nothing.
+ * The sentence of a file about itself. This is the first sentence of the comment on its first line,
+ * or of the doc comment of the declaration that has the file's name. Null: it says nothing.
  */
 export function sentenceOf(path: string, text: string): string | null {
   const code = text.replace(/^#!.*\n/, '').trimStart();
@@ -37,7 +37,7 @@ export function sentenceOf(path: string, text: string): string | null {
   return (isLong ? sentence.replace(/[:;] .*/, '') : sentence).replace(/[.:]$/, '') || null;
 }
 
-/** A table row about files: what it names, and everything behind that. */
+/** A table row about files: the names, and everything behind them. */
 const ROW = /^\|([^|]*`[\w./-]+`[^|]*)\|(.*)\|\s*$/;
 
 /** Whether a README's table may list a file: the file must be able to carry a comment. */
@@ -55,7 +55,7 @@ function partners(tree: Tree, path: string): string[] {
   return found.length > 0 && found.includes(path) ? found : [path];
 }
 
-/** What a file, or the file that shares its row, says that it is; null: neither says anything. */
+/** The sentence of a file, or of the file that shares its row; null: neither has one. */
 export function saidOf(tree: Tree, path: string): string | null {
   const said = partners(tree, path).map((each) => sentenceOf(each, tree.text(each)));
   return said.find((each) => each !== null) ?? null;

@@ -2,10 +2,13 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import ts from 'typescript';
 
-/** What each text imports, by the text: every rule asks, and trees with a planted fault share all other texts. */
+/**
+ * The imports of each text, by the text: every rule asks for them, and trees with a planted fault
+ * share all other texts.
+ */
 const specifiersOf = new Map<string, readonly string[]>();
 
-/** What a TypeScript text imports, of types too, as it names it. */
+/** The imports of a TypeScript text, of types too, as it names them. */
 export function specifiers(text: string): readonly string[] {
   let found = specifiersOf.get(text);
   if (found === undefined) {

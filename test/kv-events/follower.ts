@@ -93,7 +93,7 @@ export class Follower {
 
 type WireHash = Uint8Array | bigint | number;
 
-/** What the follower reads of an event in the form of a map. */
+/** The fields that the follower reads of an event in the form of a map. */
 interface WireMap {
   readonly type: string;
   readonly block_hashes: readonly WireHash[];

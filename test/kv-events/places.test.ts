@@ -3,7 +3,10 @@ import type { KvGroupOptions } from '../../src/index.js';
 import type { KvEvent } from '../../src/scheduler/events/kv-event.js';
 import { smallEngine } from './random-engine.js';
 
-/** What a reader knows that is told of events and of nothing else: where each block of a group stands in its text. */
+/**
+ * The knowledge of a reader that receives events and nothing else: the place of each block of a
+ * group in its text.
+ */
 class Places {
   readonly places = new Map<string, number>();
   /** Stored events whose parent was never stored in their group. */

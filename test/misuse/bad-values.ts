@@ -1,7 +1,7 @@
 // Values that no argument may have.
 import vm from 'node:vm';
 
-/** What a hostile callback throws; it must arrive as it is. */
+/** The error of a hostile callback; it must arrive unchanged. */
 export const MINE = new Error('mine');
 
 export function hostile(): never {
@@ -126,7 +126,9 @@ function shrunk(): Int32Array {
   return array;
 }
 
-/** What passes for an Int32Array and is none, or is over memory that is not plain and fixed. */
+/**
+ * Values that pass for an Int32Array and are none, or are over memory that is not plain and fixed.
+ */
 const NO_PLAIN_INT32_ARRAYS: (() => unknown)[] = [
   () => new Int32Array(new Shared(8)),
   () => new Int32Array(new Shared(8, { maxByteLength: 64 })),

@@ -19,7 +19,10 @@ export function prompt(length: number, first = 0): Int32Array {
   return Int32Array.from({ length }, (_, i) => first + i);
 }
 
-/** What an executor brings for a plan: one token for each entry whose known tokens are all computed. */
+/**
+ * The result of an executor for a plan: one token for each entry whose known tokens are all
+ * computed.
+ */
 export function resultOf(plan: Plan): StepResult {
   const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests), (most) =>
     Math.min(most, 1),
@@ -129,7 +132,10 @@ export function snapshot(scheduler: Scheduler): unknown {
   return { digest: scheduler.digest(), stats, seen, slots: slots(scheduler) };
 }
 
-/** The part of a snapshot that needs no native state: what is left to read of a scheduler that refuses to work. */
+/**
+ * The part of a snapshot that needs no native state: the part that can be read of a scheduler that
+ * refuses to work.
+ */
 export function mirror(scheduler: Scheduler): unknown {
   const { requests, draining, quarantined, ...queues } = scheduler.inspect();
   const { numRunning, numWaiting, numSkipped, numUnfinished } = scheduler;
@@ -159,7 +165,7 @@ function slots({ core }: Scheduler): string[] {
   });
 }
 
-/** What a call throws. Fails if it does not throw. */
+/** Returns the error that a call throws. Fails if it does not throw. */
 export function errorOf(call: () => unknown): unknown {
   let result: unknown;
   try {
@@ -212,7 +218,7 @@ export function sameAfter(bench: Bench, call: () => unknown): void {
   bench.scheduler.verify();
 }
 
-/** That no slot is open but those of requests. */
+/** Checks that only slots of requests are open. */
 export function expectOwnedSlots(scheduler: Scheduler): void {
   for (let slot = 0; slot < 12; slot++) {
     const handle = scheduler.core.native.handle(slot);

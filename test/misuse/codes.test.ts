@@ -24,7 +24,7 @@ const page = readFileSync(join(root, 'docs/errors.md'), 'utf8');
 
 describe.each(codes)('%s', (code) => {
   it('is thrown by some code', () => {
-    // In comments codes stand without quotes; only what is thrown has them.
+    // In comments codes have no quotes; only thrown codes have them.
     expect(source.includes(`'${code}'`) || native.includes(`"${code}"`)).toBe(true);
   });
 

@@ -95,7 +95,7 @@ function checkRefusal({ refusal }: Misuse, error: unknown): void {
   expectReadable(error);
 }
 
-/** That both take the same ordinary steps from here on. */
+/** Checks that both take the same ordinary steps from here on. */
 export function sameSteps(bench: Bench, twin: Bench, state: LiveState): void {
   for (const one of [bench, twin]) {
     if (state === 'in flight') one.scheduler.failStep(one.plan);
@@ -106,7 +106,7 @@ export function sameSteps(bench: Bench, twin: Bench, state: LiveState): void {
   expect(snapshot(bench.scheduler)).toEqual(snapshot(twin.scheduler));
 }
 
-/** That every call is refused with this code. Names each one that is not. */
+/** Checks that every call is refused with this code. Names each one that is not. */
 export function checkCodes(calls: Record<string, () => unknown>, code: ErrorCode): void {
   const found: Record<string, string> = {};
   const expected: Record<string, string> = {};

@@ -140,7 +140,7 @@ const NO_OPTIONS: Record<keyof SchedulerOptions, unknown[]> = {
   log: [0, 1, true, false, '', 'x', 1n, Symbol('s'), {}, [], () => 1, { write: 1 }, { write: undefined }],
 };
 
-/** Bad values of the rules that are no options, but stand in the headers of logs. */
+/** Bad values of the rules that are no options, but are in the headers of logs. */
 const NO_RULES: Record<keyof SingleRules, unknown[]> = {
   freeOrder: [...NO_STRINGS, '', 'head', ['tail']],
   admissionLookahead: NO_BOOLEANS,

@@ -21,7 +21,7 @@ const NO_OBJECTS = [undefined, null, 1, 'x', true, 1n, Symbol('s'), () => ({})];
 /** A plan in flight, of a scheduler in exactly the same state. */
 const foreignPlan = benchIn('in flight').plan;
 
-/** Whatever is not, and never was, a plan of the scheduler; also copies of the right one. */
+/** Values that are not, and never were, a plan of the scheduler; also copies of the right one. */
 function forgedPlans(bench: Bench): unknown[] {
   const { plan } = bench;
   const copies = plan === undefined ? [] : [{ ...plan }, Object.create(plan), new Proxy(plan, {})];
@@ -57,7 +57,7 @@ function draftsWith(field: keyof Drafts): (bench: Bench, value: unknown) => unkn
 const getter = (name: string) =>
   Object.defineProperty({ tokens: new Int32Array(8), counts: new Int32Array(8) }, name, { get: hostile });
 
-/** Bad for both arrays: three entries are planned, of which two bring a token. */
+/** Bad for both arrays: three entries are planned, of which two sample a token. */
 const BAD_ARRAYS: (() => unknown)[] = [
   ...NO_INT32_ARRAYS,
   () => undefined,

@@ -51,7 +51,7 @@ function natives({ scheduler }: Bench): Record<string, () => unknown> {
   };
 }
 
-/** What reads only what JavaScript knows: it works in every state. */
+/** Reads the state that only JavaScript has: these reads work in every state. */
 function readers(scheduler: Scheduler): unknown {
   const { config, core, numRunning, numWaiting, numSkipped, numUnfinished, nextDeadline } = scheduler;
   const found = [

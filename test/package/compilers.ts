@@ -60,7 +60,7 @@ void main();
 const KINDS = [
   { name: 'nodenext', module: 'nodenext', resolution: 'nodenext', type: 'module', from: '5.2', to: '7.0' },
   { name: 'bundler', module: 'esnext', resolution: 'bundler', type: 'module', from: '5.2', to: '7.0' },
-  // What commonjs meant by itself until 5.9, and what it takes from 6.0 on.
+  // The default resolution of commonjs until 5.9, and the one that it takes from 6.0 on.
   { name: 'commonjs', module: 'commonjs', resolution: 'node10', type: 'commonjs', from: '5.2', to: '5.9' },
   { name: 'commonjs', module: 'commonjs', resolution: 'bundler', type: 'commonjs', from: '6.0', to: '7.0' },
   // Since 5.8 it knows that Node can require() a module.
@@ -77,10 +77,10 @@ const KINDS = [
 const alias = (version: string): string => `typescript-${version}`;
 
 /**
- * Compiles a consumer by every compiler in every kind, and runs what comes out, what the newest makes of each on the other Nodes
- * too.
+ * Compiles a consumer by every compiler in every kind, and runs the output. The output of the
+ * newest compiler runs on the other Nodes too.
  * @param few the oldest and the newest compiler of each kind
- * @returns what was seen
+ * @returns a summary for the report
  */
 export function compile(project: Project, tarball: string, nodes: readonly string[], few: boolean): string {
   const packages = VERSIONS.map((version) => `${alias(version)}@npm:typescript@${version}`);

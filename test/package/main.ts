@@ -41,7 +41,7 @@ function readArguments(): { ways: string[]; nodes: string[]; few: boolean } {
   }
 }
 
-/** What npm says when it fails is more than its exit code. */
+/** npm's messages about a failure say more than its exit code. */
 function describe(error: unknown): string {
   const { message, stdout, stderr } = error as Error & { stdout?: string; stderr?: string };
   return [message, stdout, stderr].filter(Boolean).join('\n');

@@ -36,7 +36,10 @@ server.kill('SIGTERM');
 console.log((await exit)[0], usage);
 `;
 
-/** A conversation with a model in a file, by the command that the README names. @returns what it brought, as the program prints it */
+/**
+ * A conversation with a model in a file, by the command that the README names. @returns the output
+ * of the program
+ */
 function converse(project: Project, node?: string): string {
   return project.run('node', ['serve-model.mjs'], node);
 }

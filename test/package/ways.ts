@@ -9,7 +9,7 @@ import { tryBuiltModel, tryModel } from './model.js';
 import { Project, ROOT } from './project.js';
 
 export interface Place {
-  /** Where projects go. */
+  /** The folder for projects. */
   scratch: string;
   tarball: string;
   /** Folders with a `node` of another version. */
@@ -20,7 +20,10 @@ export interface Place {
 
 interface Way {
   what: string;
-  /** Installs and looks. @returns what was seen @throws if something is not as it should be */
+  /**
+   * Installs and looks. @returns a summary for the report @throws if something is not as it should
+   * be
+   */
   run(place: Place): string;
 }
 
@@ -31,7 +34,7 @@ const { peerDependencies: PEERS } = JSON.parse(readFileSync(join(ROOT, 'package.
   peerDependencies: Readonly<Record<string, string>>;
 };
 
-/** That the command line works, and that an engine computes. */
+/** Checks that the command line works, and that an engine computes. */
 function tryOut(project: Project, node?: string): string {
   match(project.run('npx', ['blockstep', '--help'], node), /replay/);
   match(project.run('npx', ['blockstep', 'replay', '--help'], node), /--num-blocks/);
@@ -124,7 +127,7 @@ console.log([...text.matchAll(/"text":"([^"]*)"/g)].map(([, piece]) => piece).jo
   equal(project.run('node', ['serve.mjs'], node), ' two three 0\n');
 }
 
-/** Most bytes of the package and of all that it brings, on a disk. */
+/** Most bytes of the package with its dependencies, on a disk. */
 const MOST_BYTES = 16_000_000;
 
 /** Bytes of a folder and of all that is in it. */
@@ -164,7 +167,7 @@ function tryTransport(project: Project): void {
   }
 }
 
-/** Nothing was compiled: what loads came with the package. */
+/** Nothing was compiled: the loaded addon came with the package. */
 function checkCarried(project: Project): void {
   equal(existsSync(join(project.folder, ADDON)), false);
 }

@@ -36,7 +36,7 @@ function runOf(options: Omit<EngineRunOptions, 'cost'>) {
 
 /** Runs a load step by step and with leaps. @returns how many steps the leaps had */
 function compare(options: Omit<EngineRunOptions, 'cost'>): number {
-  // Who wants to see each step gets each step.
+  // A caller that wants to see each step gets each step.
   const stepped = runOf({ ...options, onStep: () => {} });
   expect(stepped.together).toBe(0);
   const leapt = runOf(options);

@@ -1,6 +1,6 @@
 // The `config.json` of a model.
 
-/** What stands in the `config.json` of Llama 3.1 8B, as far as it is read. */
+/** The `config.json` of Llama 3.1 8B, as far as it is read. */
 export const LLAMA_8B = {
   hidden_size: 4096,
   intermediate_size: 14_336,

@@ -7,7 +7,7 @@ import { includes, specifiers } from '../house/tree.js';
 import { entryPoints } from '../support/entry-points.js';
 import type { Proof } from './proofs.js';
 
-/** Files that every proof is made of: who compiles, runs and resolves the suites. */
+/** Files that every proof is made of: the tools that compile, run and resolve the suites. */
 const ALL = [
   'package-lock.json',
   'tsconfig.json',
@@ -97,7 +97,10 @@ export class Checkout {
   }
 }
 
-/** The files that a proof is made of, sorted: its suites, what stands beside them, and whatever these import or include. */
+/**
+ * The files that a proof is made of, sorted: its suites, its further inputs, and all files that
+ * these import or include.
+ */
 export function inputsOf({ suites, beside }: Proof, checkout: Checkout): string[] {
   // Helpers beside a suite are started by it, or read.
   const rooms = suites.map((place) => (place.endsWith('/') ? place : `${dirname(place)}/`));

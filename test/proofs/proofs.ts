@@ -5,13 +5,16 @@
  * whose inputs have changed since it was last seen to hold (`record.json`).
  */
 export interface Proof {
-  /** What is proven. */
+  /** The proven claim. */
   readonly what: string;
   /** Its suites: files, or folders with a slash at their end. None: it is a command of `.ci/run`. */
   readonly suites: readonly string[];
   /** Whether `npm test` leaves its suites out; else it runs a share of them. */
   readonly isApart: boolean;
-  /** What it is made of beside its suites and what these import: files and folders that it reads, starts or compiles. */
+  /**
+   * Its inputs beside its suites and their imports: files and folders that it reads, starts or
+   * compiles.
+   */
   readonly beside: readonly string[];
 }
 
@@ -19,7 +22,7 @@ export interface Proof {
 const ADDON = ['base', 'core', 'transfer', 'host', 'reference', 'include', 'addon'].map(
   (room) => `native/${room}/`,
 );
-/** What builds it. */
+/** The files that build the addon. */
 const BUILD = ['native/CMakeLists.txt', 'native/package.json', 'native/tools/'];
 const HOST = [...ADDON, ...BUILD];
 

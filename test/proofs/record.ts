@@ -12,8 +12,8 @@ export type Hashes = Partial<Record<ProofName, string>>;
 export const NAMES = Object.keys(PROOFS) as ProofName[];
 
 /**
- * What proofs are made of now. Taken before the proofs run, because inputs that change meanwhile
- * were not proven.
+ * The present hashes of the inputs of proofs. Taken before the proofs run, because inputs that
+ * change meanwhile were not proven.
  */
 export function hashesNow<Name extends ProofName>(
   names: readonly Name[],
@@ -24,7 +24,10 @@ export function hashesNow<Name extends ProofName>(
   return Object.fromEntries(hashes) as Record<Name, string>;
 }
 
-/** What proofs were made of when they were last seen to hold; nothing where the file is gone or damaged, so that every proof runs. */
+/**
+ * The hashes of the inputs with which proofs last held; none where the file is gone or damaged, so
+ * that every proof runs.
+ */
 export function readRecord(file = FILE): Hashes {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Hashes;

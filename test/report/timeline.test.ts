@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/base/random.js';
 import { Timeline } from '../../src/report/charts/timeline.js';
 
-/** What a timeline should say, from all values at once. */
+/** A value of a span, from which the expected buckets are computed. */
 interface Value {
   fromMs: number;
   toMs: number;

@@ -8,7 +8,7 @@ import { withMistakes } from '../support/waiting.js';
 
 type Item = readonly (readonly [id: string, ends: boolean])[];
 
-/** An engine that brings these items, then breaks off with an error, if it is given one. */
+/** An engine that returns these items, then breaks off with an error, if it is given one. */
 function engineOf(items: readonly Item[], error?: unknown): Engine {
   async function* outputs() {
     for (const rows of items) {

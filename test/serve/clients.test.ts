@@ -121,7 +121,7 @@ describe('a client that does not read', () => {
       const response = await post('/v1/completions', { ...BODY, max_tokens: 50 });
       expect(response.status).toBe(200);
     }
-    // It is generated to its end, although nobody reads it.
+    // The answer is generated to its end, although nobody reads it.
     await until(() => isEmpty(engine), 'an empty engine');
     let text = '';
     lazy.setEncoding('utf8').on('data', (piece: string) => {

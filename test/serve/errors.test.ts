@@ -9,7 +9,7 @@ import { answerOf, eventsOf, isEmpty, MODEL, serve } from './support/served.js';
 
 const PROMPT = 'one two one';
 
-/** What a body is refused with: status, code and the field at fault. */
+/** The answer to a refused body: status, code and the field at fault. */
 const REFUSED: [string, unknown, number, string | null, string | null][] = [
   ['no JSON', '{"prompt": ', 400, null, null],
   ['no object', [1], 400, null, null],

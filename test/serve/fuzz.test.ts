@@ -155,7 +155,7 @@ describe('whatever is sent', () => {
       });
       await Promise.all(asked);
     }
-    // It has tried both.
+    // The fuzzer has tried both.
     expect(statuses.get(200)).toBeGreaterThan(ROUNDS / 25);
     expect(statuses.get(400)).toBeGreaterThan(ROUNDS / 25);
     expect(isEmpty(engine)).toBe(true);

@@ -195,7 +195,7 @@ describe('the end of a server', () => {
     const closing = app.close();
     await until(() => engine.health().state === 'draining', 'the begin of the end');
     expect((await fetch(`${url}/health`)).status).toBe(503);
-    // Whoever comes late is told so, in the form that clients know.
+    // A late request is refused in the form that clients know.
     const late = await post('/v1/completions', LONG);
     expect([late.status, late.headers.get('connection')]).toEqual([503, 'close']);
     expect((await answerOf(late)).error).toMatchObject({

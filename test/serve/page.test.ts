@@ -66,7 +66,7 @@ describe('the document', () => {
       const hash = createHash('sha256').update(parts[0]).digest('base64');
       expect(policy).toContain(`${kind}-src 'sha256-${hash}'`);
     }
-    // It names nothing elsewhere, and has neither styles nor handlers in its elements.
+    // The page names nothing elsewhere, and has neither styles nor handlers in its elements.
     expect(html.replace(/<script[\s\S]*<\/script>|<style>[\s\S]*<\/style>/g, '')).not.toMatch(
       /https?:|\/\/|\sstyle=|\son\w+=/,
     );
@@ -375,7 +375,7 @@ describe('the map', () => {
     };
     expect([numMade(0), numMade(0), numMade(899), numMade(1)]).toEqual([1, 1, 1, 2]);
     costMs = 50;
-    // It takes 50 ms, so for 5 s there is no other.
+    // The map takes 50 ms, so for 5 s there is no other.
     expect([numMade(900), numMade(900), numMade(4099), numMade(1)]).toEqual([3, 3, 3, 4]);
   });
 

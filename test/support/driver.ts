@@ -93,7 +93,7 @@ export class Driver {
   readonly inFlight: Executed[] = [];
   /** Outputs of the last update, as `id:tokens[:reason]`. */
   last: string[] = [];
-  /** What the connector's workers report with the next update. */
+  /** The report of the connector's workers with the next update. */
   report: ConnectorOutput | null = null;
   readonly #draft: number;
 
@@ -127,7 +127,10 @@ export class Driver {
     return outcome;
   }
 
-  /** Tells the model what the next answer of a session is to: all that was said but the last token, and the chunk. */
+  /**
+   * Gives the model the text before the next answer of a session: all tokens so far but the last,
+   * and the chunk.
+   */
   #continue(handle: number): void {
     const answer = this.#answers.get(handle) as { tokens: number[]; chunks: Int32Array[] };
     const kept = [...this.model.prompt(handle), ...answer.tokens.slice(0, -1)];
@@ -241,7 +244,7 @@ export class Driver {
     return this.texts.get(handle) as number[];
   }
 
-  /** A session's answer must be the one that the model gives to everything that was said before. */
+  /** A session's answer must be the one that the model gives to all tokens before it. */
   #checkAnswer(handle: number, tokens: Int32Array): void {
     const answer = this.#answers.get(handle) as { tokens: number[] };
     answer.tokens.push(...tokens);
@@ -256,7 +259,7 @@ export class Driver {
     if ((this.#answers.get(handle)?.chunks.length ?? 0) > 0) this.#continue(handle);
   }
 
-  /** How often each id stood in `plan.finished`. */
+  /** The number of times that each id was in `plan.finished`. */
   timesFinished(id: string): number {
     return this.finished.filter((other) => other === id).length;
   }
@@ -285,7 +288,10 @@ export function allBlocks(scheduler: Scheduler): number {
   return scheduler.config.numBlocks - 1;
 }
 
-/** That nothing is left of any request: every block free, no row in use, all invariants hold. */
+/**
+ * Lists the remains of all requests. In a correct scheduler every block is free, no row is in use,
+ * and all invariants hold.
+ */
 export function leftovers(scheduler: Scheduler): string[] {
   scheduler.verify();
   const { freeBlocks, rowsInUse, numRunning, numWaiting, numSkipped, numDraining } = scheduler.stats();

@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const ROOMS = ['core', 'base', 'transfer', 'host', 'include', 'cuda', 'reference', 'addon', 'test/gpu_shim'];
 
-/** Where the addon on the emulated GPU lies (`npm run build:emulated`). */
+/** The path of the addon on the emulated GPU (`npm run build:emulated`). */
 export const EMULATED_ADDON = join(root, 'native/build-emulated/Release/blockstep.node');
 /** Held by the process that builds it; holds its pid. */
 const LOCK = join(root, 'native/build-emulated.lock');
@@ -55,7 +55,7 @@ function acquireLock(): boolean {
     return true;
   } catch {
     if (holderLives()) return false;
-    // It may have been killed while it wrote.
+    // The builder may have been killed while it wrote.
     rmSync(EMULATED_ADDON, { force: true });
     rmSync(LOCK, { recursive: true, force: true });
     return false;

@@ -13,7 +13,7 @@ import { prompt } from './driver.js';
 
 export { prompt, Random } from './driver.js';
 
-/** What an executor was given with one step, copied, since plans are reused. */
+/** The input of an executor for one step, copied, since plans are reused. */
 export interface Seen {
   step: number;
   ids: string[];
@@ -134,7 +134,7 @@ export class EngineBench {
   }
 }
 
-/** What a stream brings until its end, without asking for its end. */
+/** The outputs of a stream until its end, without asking for its end. */
 export async function outputs(stream: AsyncIterable<RequestOutput>): Promise<RequestOutput[]> {
   const all: RequestOutput[] = [];
   for await (const output of stream) all.push(output);
@@ -145,7 +145,10 @@ export function tokensOf(all: readonly RequestOutput[]): number[] {
   return all.flatMap(({ tokens }) => [...tokens]);
 }
 
-/** That nothing is left of any request: no stream, no block, no row, and all invariants hold. */
+/**
+ * Lists the remains of all requests. A correct engine has no stream, no block and no row in use,
+ * and all invariants hold.
+ */
 export function leftovers(engine: Engine): string[] {
   engine.verify();
   const { scheduler, streams, stepsInFlight, abortsQueued } = engine.stats();
@@ -163,7 +166,7 @@ export function leftovers(engine: Engine): string[] {
   return found;
 }
 
-/** What a promise rejects with; fails if it does not reject. */
+/** The error with which a promise rejects; fails if it does not reject. */
 export async function rejection(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise;

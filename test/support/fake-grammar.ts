@@ -1,6 +1,8 @@
 import type { Grammar } from '../../src/scheduler/request/grammar.js';
 
-/** What a fake grammar does when it is asked; by default it is ready and takes everything. */
+/**
+ * The behaviour of a fake grammar when it is asked; by default it is ready and takes everything.
+ */
 export interface GrammarPlan {
   /** How often it answers that it is not ready yet. */
   notReady?: number;

@@ -5,7 +5,7 @@ import type { Scheduler } from '../../src/scheduler/scheduler.js';
 /** The token of a request at a position at or behind the end of its prompt. */
 export type TokenAt = (input: RequestInput, position: number, root: number) => number;
 
-/** What the model did with one plan. Arrays are in plan order. */
+/** The work of the model for one plan. Arrays are in plan order. */
 export interface Executed {
   plan: Plan;
   tokens: Int32Array;
@@ -19,7 +19,7 @@ export interface Executed {
   answers: number[];
 }
 
-/** What the model knows of one incarnation, as a worker would. */
+/** The model's state of one incarnation, as in a worker. */
 interface Sequence {
   input: RequestInput;
   root: number;
@@ -63,7 +63,7 @@ export class FakeModel {
     this.#sequences.set(handle, { input, root, prints: [], length, computed: 0, lost: false, answers: 0 });
   }
 
-  /** A session goes on: of all that was said its prompt is now `kept` tokens and the chunk. */
+  /** A session goes on: its prompt is now `kept` of all its tokens, and the chunk. */
   continue(handle: number, kept: readonly number[], chunk: Int32Array): void {
     const sequence = this.#sequence(handle);
     sequence.input = { ...sequence.input, prompt: Int32Array.from([...kept, ...chunk]) };

@@ -4,8 +4,9 @@ import { Queues } from '../../src/scheduler/state/queues.js';
 import type { Driver } from './driver.js';
 
 /**
- * What an adapter that parks and restores requests has in its hands: the scheduler's own queues, and stale objects.
- * The queues are private, so they are caught while a request is added to them.
+ * The objects that an adapter that parks and restores requests can reach: the scheduler's own
+ * queues, and stale objects. The queues are private, so they are caught while a request is added to
+ * them.
  */
 export function seizeQueues(driver: Driver): Queues {
   const { pushWaiting } = Queues.prototype;

@@ -1,13 +1,13 @@
 import type { CompletionQueue } from '../../src/transfer.js';
 
-/** One job of a lane, and what it is for. */
+/** One job of a lane, and its purpose. */
 export interface LaneJob<Payload = undefined> {
   readonly queue: CompletionQueue;
   readonly job: number;
   readonly handle: number;
   readonly kind: 'load' | 'store';
   readonly blocks: Int32Array;
-  /** What else the connector wants to know when the job is over. */
+  /** The further facts that the connector needs when the job is over. */
   readonly payload: Payload;
 }
 

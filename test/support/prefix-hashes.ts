@@ -4,7 +4,7 @@ import type { Scheduler } from '../../src/scheduler/scheduler.js';
 
 /**
  * The hashes that a prefix cache has, as hexadecimal digits; one for each block, so there may be equal ones.
- * @param group those of this KV cache group alone
+ * @param group the hashes of this KV cache group alone
  */
 export function cachedHashes({ core }: Scheduler, group?: number): string[] {
   const ids = [...core.published()].filter((id) => group === undefined || core.publishedGroup(id) === group);

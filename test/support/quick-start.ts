@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** The first program of the README, and what the README says that it prints. */
+/** The first program of the README, and its output in the README. */
 export function quickStart(): { program: string; printed: string } {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
   const from = readme.indexOf('## Quick start');

@@ -21,7 +21,10 @@ export interface Frame {
   end: number;
 }
 
-/** Where the records of a log stand, told by their heads alone: its bytes may have been damaged on purpose. */
+/**
+ * The places of the records of a log, by their heads alone: its bytes may have been damaged on
+ * purpose.
+ */
 export function frames(bytes: Uint8Array): Frame[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset);
   const found: Frame[] = [];

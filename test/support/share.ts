@@ -18,9 +18,9 @@ export const areNamed = process.argv.slice(2).some((argument) => /^test\/.*(?<!c
 
 /**
  * The size of a proof in each of the three sizes of a run.
- * @param quick what `npm test` runs
- * @param full what `npm run test:full` runs
- * @param whole what `npm run test:long -- suites` runs; the same as `full` unless it is given
+ * @param quick the size for `npm test`
+ * @param full the size for `npm run test:full`
+ * @param whole the size for `npm run test:long -- suites`; the same as `full` unless it is given
  */
 export function share<T>(quick: T, full: T, whole: T = full): T {
   return { quick, full, whole }[SIZE];

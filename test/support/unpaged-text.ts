@@ -1,6 +1,6 @@
 import { mix } from '../../src/base/random.js';
 
-/** What a text depends on beside its prompt. */
+/** The inputs of a text beside its prompt. */
 export interface Model {
   seed?: number;
   eosTokenId?: number;

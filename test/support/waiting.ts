@@ -11,7 +11,7 @@ export function pause(ms = 1): Promise<void> {
 /**
  * Waits until something holds. A slow check runs for half of the time only. So the awaited work,
  * which is in this process, goes on beside it.
- * @param what it is, told when it does not come
+ * @param what its name, for the error when it does not come
  * @throws if it does not come
  */
 export async function until(

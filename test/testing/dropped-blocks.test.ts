@@ -56,7 +56,7 @@ describe('what a use of a running request keeps', () => {
     expect(view.hold(handle, 'store', 'job')).toBe(true);
     const left = [step(scheduler), step(scheduler)].flatMap(({ droppedBlocks }) => [...droppedBlocks]);
     expect(left).toEqual([2, 1, 3]);
-    // It took one block, and the blocks that it released are not free.
+    // The transfer took one block, and the blocks that it released are not free.
     expect(scheduler.stats().freeBlocks).toBe(free - 1);
     expect(view.complete(handle, 'store', 'job')).toBe(true);
     expect(scheduler.stats().freeBlocks).toBe(free + 2);

@@ -3,7 +3,7 @@ import * as example from '../../examples/host-tier.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 import { fenceAll } from './fence-all.js';
 
-/** What a file with a host tier exports. */
+/** The exports of a file with a host tier. */
 export type HostTierModule = Pick<typeof example, 'HostTier' | 'HostTierWorker'>;
 
 /** The example of a host tier, or another one like it, as the suite makes it. */

@@ -3,7 +3,7 @@ import * as example from '../../examples/memo.js';
 import type { ConnectorUnderTest, ConnectorWorld } from '../../src/testing/index.js';
 import { fenceAll } from './fence-all.js';
 
-/** What a file with a memo exports. */
+/** The exports of a file with a memo. */
 export type MemoModule = Pick<typeof example, 'Memo' | 'MemoWorker'>;
 
 /** The small example, or another one like it, as the suite makes it. */

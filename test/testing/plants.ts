@@ -2,9 +2,9 @@
 export interface Plant {
   /** The mistake, in words. */
   readonly name: string;
-  /** Texts of the example, each of which stands there once, and their replacements. */
+  /** Texts of the example, each of which occurs there once, and their replacements. */
   readonly changes: readonly (readonly [from: string, to: string])[];
-  /** What the suite has to say of it, among other things. */
+  /** The report that the suite must make of it, among others. */
   readonly says: RegExp;
   /** The case that has to find it; default: any. */
   readonly finder?: string;

@@ -36,7 +36,7 @@ describe('a completion queue', () => {
     expect(codeOf(() => queue.begin())).toBe('ERR_BLOCKSTEP_RING_FULL');
     expect(queue.inFlight).toBe(2);
     for (const job of jobs) queue.post(job, Verdict.ok);
-    // What has ended and was not drained holds its slot.
+    // An ended job that was not drained holds its slot.
     expect(codeOf(() => queue.begin())).toBe('ERR_BLOCKSTEP_RING_FULL');
     expect(drainAll(queue)).toEqual({ 1: 'ok', 2: 'ok' });
     expect(queue.begin()).toBeGreaterThan(2);

@@ -18,7 +18,8 @@ describe('a host lane', () => {
     expect(bench.lane.counts().copies).toBe(20 * NUM_BLOCKS);
   });
 
-  // Where a job that has begun is stopped is tested with copies that can be held up: native/test/transfer/lane_test.cc.
+  // Stops of a job that has begun are tested with copies that can be held up:
+  // native/test/transfer/lane_test.cc.
   it.each([
     ['before it begins', 'cancelled', 0],
     ['when it is over', 'ok', 64],

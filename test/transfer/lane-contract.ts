@@ -4,7 +4,10 @@ import { type Lane, Verdict } from '../../src/transfer.js';
 import { codeOf } from '../misuse/bench.js';
 import { BLOCK_BYTES, bytesOf, fill, ids, LaneBench, type LaneKind, NUM_BLOCKS } from './support.js';
 
-/** What every lane promises (src/transfer/lane.ts), whatever copies. @param makeKind called in each test */
+/**
+ * The promises of every lane (src/transfer/lane.ts), whatever copies. @param makeKind called in
+ * each test
+ */
 export function describeLane(name: string, makeKind: () => LaneKind<Lane & Disposable>): void {
   describe(name, () => {
     it('copies the blocks that a job names, and nothing else', () => {

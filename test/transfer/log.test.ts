@@ -19,7 +19,7 @@ function expectSame(bytes: Uint8Array, digest: bigint): Scheduler {
   return replayed;
 }
 
-/** What a log says, without its commands and pauses. */
+/** The content of a log, without its commands and pauses. */
 function say(bytes: Uint8Array): string[] {
   return [...readLog(bytes)].flatMap((record) => {
     if (record.kind === 'connector')
@@ -182,7 +182,8 @@ describe('a log with a connector', () => {
     const order: string[] = [];
     connector.during = (method) => {
       order.push(method);
-      // b's blocks stand in the free queue before those of a, which the report behind this gives back.
+      // b's blocks are in the free queue before those of a, which the report behind this gives
+      // back.
       if (method === 'output') connector.pins?.unpin(blocks[1]);
     };
     connector.pins?.pin(blocks[1]);

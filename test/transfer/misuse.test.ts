@@ -22,7 +22,9 @@ import { BLOCK_BYTES, bytesOf, hostLanes, ids, LaneBench } from './support.js';
 const NO_OBJECTS: unknown[] = [null, 1, 'x', true, 1n, Symbol('s'), () => 1];
 const OPTION_OBJECTS: unknown[] = [null, 1, 'x', true, 1n, Symbol('s')];
 
-/** That `call` refuses each of these values with this code, in words that a person can read. */
+/**
+ * Checks that `call` refuses each of these values with this code, in words that a person can read.
+ */
 function refuses(
   call: (value: never) => unknown,
   values: readonly unknown[],
@@ -109,7 +111,7 @@ describe('bad arguments are refused, and nothing is changed:', () => {
     refuses((threads) => new HostLane(queue, source, target, { threads }), [...NO_COUNTS, 0, 17]);
     const noBytes = [...NO_COUNTS, 0].filter((value) => !(Number(isNumber(value)) && inU32(value)));
     refuses((pieceBytes) => new HostLane(queue, source, target, { pieceBytes }), noBytes);
-    // What only looks like a queue or an arena.
+    // Objects that only look like a queue or an arena.
     refuses(
       (native) => new HostLane(queue, new BlockArena(native, source), target),
       [{}, queue.native, bench.lane],

@@ -25,7 +25,7 @@ interface Order {
   tier: Int32Array;
 }
 
-/** What a rank says when it is done with an order. */
+/** The report of a rank that is done with an order. */
 interface Report {
   order: number;
   rank: number;
@@ -114,7 +114,7 @@ class Offload implements Disposable {
   /** Block of the tier by key. */
   readonly stored = new Map<number, number>();
   readonly ended: RankedJob<Order>[] = [];
-  /** What the store that was begun last brings to a block of the tier. */
+  /** The key that the latest store writes into a block of the tier. */
   readonly #coming = new Map<number, number>();
 
   begin(order: Order, notBefore = -1): number {
@@ -142,7 +142,7 @@ class Offload implements Disposable {
   }
 }
 
-/** What a rank's KV memory holds of a key. */
+/** The content of a key in a rank's KV memory. */
 const contents = (key: number, rank: number) => bytesOf(key, 10 + rank);
 
 function compute(rank: Rank, keys: readonly number[], blocks: Int32Array): void {

@@ -1,4 +1,4 @@
-// Jobs of several ranks are over when each rank has said so.
+// Jobs of several ranks are over when each rank has reported it.
 import { describe, expect, it } from 'vitest';
 import { Anomalies } from '../../src/index.js';
 import { worseVerdict } from '../../src/transfer/verdict.js';
@@ -61,7 +61,8 @@ describe('jobs of several ranks', () => {
     expect(jobs.report(job, 0, failed)).toBe(null);
     expect(jobs.report(job, 2, failed)).toBe(null);
     expect(anomalies.toObject()).toEqual({ 'duplicate-completion': 1, 'wrong-owner': 1 });
-    // What was skipped has changed nothing: the verdict is still good, and rank 1 is still missing.
+    // The skipped report has changed nothing: the verdict is still good, and rank 1 is still
+    // missing.
     expect([jobs.silent(job), jobs.get(job)?.verdict]).toEqual([[1], ok]);
     expect(jobs.report(job, 1, ok)).toMatchObject({ verdict: ok });
     expect([jobs.report(job, 1, ok), jobs.report(job, 2, ok), jobs.report(job + 1, 0, ok)]).toEqual([

@@ -10,13 +10,13 @@ import {
 } from '../../src/transfer.js';
 
 export const NUM_BLOCKS = 24;
-/** What every way of copying can copy; a kernel takes blocks of a multiple of 16 bytes. */
+/** A size that every way of copying can copy; a kernel takes blocks of a multiple of 16 bytes. */
 export const BLOCK_BYTES = 112;
 
 /** Block ids. */
 export const ids = (...blocks: number[]) => Int32Array.from(blocks);
 
-/** What fill() writes into a block. */
+/** The bytes that fill() writes into a block. */
 export function bytesOf(block: number, version: number, length = BLOCK_BYTES): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => block * 7 + version * 101 + i * 3);
 }
@@ -29,7 +29,7 @@ export function fill(arena: BlockArena, version: number): void {
 
 type Shape = Pick<BlockArena, 'numBlocks' | 'bytesPerBlock'>;
 
-/** What a lane is made of, and between which memories it copies. */
+/** The arenas and options of a lane, and the memories between which it copies. */
 export interface LaneKind<L extends Lane & Disposable> {
   makeSource(shape: Shape): BlockArena;
   makeTarget(shape: Shape): BlockArena;
@@ -62,12 +62,15 @@ export class LaneBench<L extends Lane & Disposable> {
     this.lane = kind.makeLane(this.queue, this.source, this.target);
   }
 
-  /** What has ended, by job. */
+  /** The jobs that have ended, with their verdicts. */
   drain(): Record<number, string> {
     return drainAll(this.queue);
   }
 
-  /** Which block of the source each of these blocks of the target holds; -1: what it held at first. */
+  /**
+   * Which block of the source each of these blocks of the target holds; -1: the block held its
+   * first bytes.
+   */
   origins(...blocks: number[]): number[] {
     const { numBlocks, bytesPerBlock } = this.source;
     return blocks.map((block) => {

@@ -1,7 +1,7 @@
 /**
  * How long it takes to hand the KV of a prompt over to another process. The time runs from `submit`
- * to the first token of an engine whose model takes no time. One `memcpy` of the same bytes in the
- * same minute stands beside it.
+ * to the first token of an engine whose model takes no time. For comparison, the table has one
+ * `memcpy` of the same bytes in the same minute.
  *
  *     npm run bench:lease -- 15    # 15 hand-overs of each size; 11 without a number
  */

@@ -20,7 +20,7 @@ What an offload to host memory brings and costs, beside the pool alone.
 /** One direction of PCIe 5 x16 has 63 GB/s; a copy of scattered blocks of 2 MiB is assumed to reach 25. */
 const BYTES_PER_SECOND = 25e9;
 const BLOCK_SIZE = 16;
-/** 60 GB of KV of 128 KiB per token, what an 80 GB GPU has beside 16 GB of weights. */
+/** 60 GB of KV of 128 KiB per token, the rest of an 80 GB GPU beside 16 GB of weights. */
 const POOL = 28_000;
 
 const engine = {

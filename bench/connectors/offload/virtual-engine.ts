@@ -32,7 +32,7 @@ export interface Arrival {
   readonly maxTokens: number;
 }
 
-/** What a run came to. Times are virtual. */
+/** The result of a run on a virtual clock. Times are virtual. */
 export interface VirtualResult {
   readonly seconds: number;
   readonly requests: number;
@@ -56,7 +56,7 @@ export class VirtualRun implements Executor {
   readonly #lanes: VirtualLane[] = [];
   readonly #model: CostModelExecutor;
   readonly #connector: ReturnType<typeof offload>['connector'] | null;
-  /** The steps in flight: when each ends, and what tells the engine. */
+  /** The steps in flight: the end of each, and the callback that tells the engine. */
   readonly #steps: { dueMs: number; answer: () => void }[] = [];
   readonly #ttft: number[] = [];
   #nowMs = 0;

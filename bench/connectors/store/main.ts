@@ -46,7 +46,10 @@ async function withRedis(act: (port: number) => Promise<void>): Promise<void> {
   }
 }
 
-/** Two sides that take turns, and the best round of each: what others do on the machine only ever slows a round down. */
+/**
+ * Runs sides in turns, and takes the best round of each: other programs of the machine can only
+ * slow a round down.
+ */
 async function bestOf(
   ...sides: readonly (() => Throughput | Promise<Throughput>)[]
 ): Promise<readonly Throughput[]> {

@@ -8,7 +8,7 @@ import { BlockArena } from '../../../src/transfer/block-arena.js';
 /** Blocks of a job, and jobs at once. */
 const JOB = 4;
 const JOBS = 4;
-/** Blocks that a job at once has: what the other side of a comparison has on its way. */
+/** Blocks of all jobs at once: the other side of a comparison has as many in transit. */
 export const PIPELINE = JOB * JOBS;
 /** Different values that are read, and that a server is given over and over. */
 const KEYS = 64;

@@ -17,7 +17,7 @@ export interface Sides extends Pick<EngineOptions, 'connector' | 'workers'> {
   readonly check?: (numSteps: number) => void;
 }
 
-/** What the requests of a workload are. */
+/** The prompts of the requests of a workload. */
 export type Texts =
   /** All say the same, so that hardly a block is new; all fill their blocks in the same step. */
   | 'alike'

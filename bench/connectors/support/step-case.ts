@@ -5,7 +5,7 @@ import { Stopwatch } from './processor-time.js';
 
 /** One case of the table of steps. */
 export interface StepCase {
-  /** What the engine has, in words. */
+  /** The engine's connectors and their work, in words. */
   readonly name: string;
   readonly texts: Texts;
   /** The connector has a thread or a lane at work, which would not keep up with steps that take no time. */
@@ -17,15 +17,15 @@ export interface StepCase {
 /** A workload that is ready to be measured. */
 export interface Measured {
   readonly decodes: Decodes;
-  /** What belongs to a step, beside `Engine.step`. */
+  /** Further work of a step, beside `Engine.step`. */
   readonly also?: () => void;
-  /** What is done before each step, and is not timed. */
+  /** Work before each step, which is not timed. */
   readonly before?: () => void;
   /** Throws if the workload was not what it says. */
   readonly check?: () => void;
 }
 
-/** What a step of a case costs, in microseconds. */
+/** The cost of a step of a case, in microseconds. */
 export interface StepCost extends Latency {
   readonly mean: number;
   /** Processor time of the main thread for one step; null where the system does not say. */
@@ -62,7 +62,7 @@ export async function measureCase(
   { pauseMs, whole, ...effort }: StepEffort,
 ): Promise<StepCost> {
   const numSteps = effort.samples + effort.warmup + whole;
-  // Whoever works beside the engine goes on while the pauses are measured alone.
+  // Threads beside the engine continue while the pauses are measured alone.
   const { decodes, also, before, check } = await make(numSteps + whole);
   const { engine } = decodes;
   const step = (): void => {
@@ -77,7 +77,8 @@ export async function measureCase(
   let sum = 0;
   const alone = new Stopwatch();
   const together = new Stopwatch();
-  // What the pauses cost by themselves is taken off. They are measured in small shares: the engine must not stand still for long.
+  // The cost of the pauses alone is subtracted. Pauses are measured in small shares, because the
+  // engine must not be idle for long.
   for (let left = whole; left > 0; left -= SHARE) {
     const count = Math.min(left, SHARE);
     alone.run(() => {

@@ -30,7 +30,10 @@ Exit code: 0 made, 1 failed, or larger than it may be.`;
 
 /** Bytes that a bundle may have. */
 const LIMIT = 38 * 2 ** 20;
-/** The newest glibc that anything in a bundle may need: Ubuntu 22.04 has 2.35. What is built on the host needs the host's. */
+/**
+ * The newest glibc that anything in a bundle may need: Ubuntu 22.04 has 2.35. Programs that are
+ * built on the host need the host's glibc.
+ */
 const NEWEST_GLIBC = '2.34';
 const ADDON = 'native/build/Release/blockstep.node';
 const EMULATED = 'native/build-emulated/Release/blockstep.node';
@@ -51,7 +54,10 @@ const FOLDERS = [
   'native/reference',
   'native/addon',
 ];
-/** Of packages, what no test runs: the compiler's command, its messages in other languages, and types. */
+/**
+ * The parts of packages that no test runs: the compiler's command, its messages in other languages,
+ * and types.
+ */
 const UNUSED = [
   /^node_modules\/typescript\/lib\/(?:_tsc|_typingsInstaller|tsc)\.js$/,
   /^node_modules\/typescript\/lib\/[a-z]{2}(?:-[a-z]{2})?\//,
@@ -70,7 +76,7 @@ function npm(...args: string[]): void {
   execFileSync('npm', ['run', '--silent', ...args], { cwd: TREE, stdio: 'inherit' });
 }
 
-/** Every file that (b) runs, and what those files read. */
+/** Every file that (b) runs, and the files that those read. */
 function testFiles(): string[] {
   const without = new Set(
     SUITES.flatMap(({ room, without }) => without.map((file) => `test/${room}/${file}.test.ts`)),
@@ -94,7 +100,7 @@ function fill(stage: Stage, addon: string): void {
   const lock = JSON.parse(readFileSync(join(TREE, 'package-lock.json'), 'utf8')) as Lock;
   const platform = { os: process.platform, cpu: process.arch, libc: libc() };
   const folders = packageClosure(lock, packages, platform);
-  // What stands inside of another package's folder comes with it.
+  // Packages inside of another package's folder come with that folder.
   const outer = folders.filter((folder) => !folders.some((other) => folder.startsWith(`${other}/`)));
   for (const path of [
     ...FOLDERS.filter((folder) => existsSync(join(TREE, folder))),

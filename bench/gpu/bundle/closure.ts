@@ -1,6 +1,6 @@
 // The folders of `node_modules` that a set of packages needs on a platform.
 
-/** What package-lock.json says of one folder of node_modules. */
+/** The entry of package-lock.json for one folder of node_modules. */
 interface LockedPackage {
   dependencies?: Record<string, string>;
   optionalDependencies?: Record<string, string>;

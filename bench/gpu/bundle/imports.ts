@@ -4,7 +4,7 @@ import { builtinModules } from 'node:module';
 import { dirname, join, relative } from 'node:path';
 import ts from 'typescript';
 
-/** What a set of programs is made of. */
+/** The files and packages that a set of programs imports. */
 export interface Reached {
   /** Files of the repository, sorted. */
   files: string[];
@@ -32,7 +32,7 @@ export function followImports(root: string, entries: Iterable<string>): Reached 
   return { files: [...files].sort(), packages: [...packages].sort() };
 }
 
-/** What a file imports once types are erased. */
+/** The modules that a file imports once types are erased. */
 function importsOf(file: string): string[] {
   const text = readFileSync(file, 'utf8');
   if (!/\.[cm]?[jt]s$/.test(file)) return [];

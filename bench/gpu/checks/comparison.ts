@@ -5,7 +5,7 @@ import { words } from './native-build.js';
 
 type Authority = 'host' | 'device';
 
-/** What cuda_test prints, as far as it is read here. */
+/** The output of cuda_test, as far as it is read here. */
 interface Printed {
   equal: boolean;
   /** One for each configuration. Where no authority is named, the host decided. */
@@ -20,7 +20,10 @@ export function runComparison(program: string, steps: number, limit: number): Pr
   return runCommand(program, ['--steps', String(steps)], { limit });
 }
 
-/** What that run says of one authority: passed only if it made as many steps as were asked for, and all were equal. */
+/**
+ * The result of that run for one authority: passed only if it made as many steps as were asked for,
+ * and all were equal.
+ */
 export function judgeComparison(ended: Ended, authority: Authority, steps: number): Outcome {
   const { status, timedOut, seconds, stdout } = ended;
   if (timedOut) return { verdict: 'unfinished', seconds, detail: words(ended) };

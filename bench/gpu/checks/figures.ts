@@ -9,7 +9,7 @@ import { type Figure, readFigures } from '../record/figure.js';
 import type { Outcome } from '../record/record.js';
 import { words } from './native-build.js';
 
-/** (d) The native benchmark. What it printed before it broke off is kept. */
+/** (d) The native benchmark. Its output before a failure is kept. */
 export async function measureFigures(
   program: string,
   options: readonly string[],

@@ -68,7 +68,7 @@ export function configuration(architecture: string | null, folder: string): stri
   return ['-S', join(TREE, 'native', 'test', 'gpu'), '-B', folder, ...generator, ...kind, lenient];
 }
 
-/** What a program said in the end: its errors, or else its output. */
+/** The last words of a program: its errors, or else its output. */
 export function words({ status, timedOut, stdout, stderr }: Ended): string {
   const how = timedOut ? 'killed at its limit' : `exit code ${status}`;
   return [how, tail(stdout, 12), tail(stderr)].filter(Boolean).join('\n');

@@ -8,8 +8,8 @@ import { words } from './native-build.js';
 export const FOUND_EXIT_CODE = 86;
 
 /**
- * What the sanitizer says where it cannot work: no support for the device or the system below it, no way to attach. Then
- * nothing was checked, whatever the program did.
+ * Messages of the sanitizer where it cannot work: no support for the device or the system below it,
+ * no way to attach. Then nothing was checked, whatever the program did.
  */
 const REFUSALS = [
   /Device not supported[^\n]*/i,

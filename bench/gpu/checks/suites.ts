@@ -59,7 +59,7 @@ export const MOST_WORKERS = 3;
 /** Failures that are written down of each suite. */
 const KEPT_FAILURES = 10;
 
-/** What vitest's JSON reporter writes, as far as it is read here. */
+/** The report of vitest's JSON reporter, as far as it is read here. */
 interface Report {
   numTotalTests: number;
   numPassedTests: number;

@@ -5,7 +5,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 export interface Ended {
   /** Exit code; null if it was killed or did not start. */
   status: number | null;
-  /** It ran past its limit and was killed, with everything that it had started. */
+  /** The program ran past its limit and was killed, with everything that it had started. */
   timedOut: boolean;
   seconds: number;
   stdout: string;
@@ -19,7 +19,7 @@ export interface CommandOptions {
   env?: Record<string, string>;
 }
 
-/** What is kept of each stream, in characters: the end, which says what went wrong. */
+/** Characters that are kept of each stream: those at the end, which say what went wrong. */
 const KEPT = 1 << 22;
 const alive = new Set<ChildProcess>();
 
@@ -77,7 +77,7 @@ function killGroup({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has just ended by itself.
+    // The process has just ended by itself.
   }
 }
 

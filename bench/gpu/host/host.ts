@@ -57,7 +57,7 @@ export function findProgram(name: string, path = process.env['PATH'] ?? ''): str
   return null;
 }
 
-/** Looks at the machine. What does not answer within ten seconds is not there. */
+/** Looks at the machine. A program that does not answer within ten seconds counts as absent. */
 export async function readHost(): Promise<Host> {
   const { gpu, noGpu } = await readGpu();
   return {
@@ -126,7 +126,10 @@ export function parseGpu(csv: string): Gpu | null {
   return { name, driver, memoryMiB: Number(memory), computeCapability };
 }
 
-/** What the GPU's clocks are now, in the words of the driver's tool; null where it does not say. */
+/**
+ * The present clocks of the GPU, in the words of the driver's tool; null where it does not print
+ * them.
+ */
 export async function readClocks(): Promise<string | null> {
   const program = findProgram('nvidia-smi');
   if (program === null) return null;

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { REPOSITORY } from '../../machine.js';
 
-/** What was built, and from what. In a bundle this is its manifest, where there is no git to ask. */
+/** The origin of a build. In a bundle this is its manifest, where there is no git to ask. */
 export interface Build {
   commit: string | null;
   /** Sources differ from the commit. */
@@ -17,7 +17,7 @@ export const MANIFEST = 'gpu-bundle.json';
 /** The tree that this program belongs to: a checkout, or an unpacked bundle. Both have the same layout. */
 export const TREE = REPOSITORY;
 
-/** What this tree was built from. */
+/** The origin of this tree. */
 export function readBuild(root = TREE): Build {
   const manifest = join(root, MANIFEST);
   if (existsSync(manifest)) {

@@ -2,9 +2,9 @@
 export interface Figure {
   /** Unique together with authority and beside, and stable between versions. */
   name: string;
-  /** Who decided the step; null where nothing is decided. */
+  /** The side that decided the step; null where nothing is decided. */
   authority: 'host' | 'device' | null;
-  /** What else the GPU did meanwhile. */
+  /** The other work of the GPU meanwhile. */
   beside:
     | 'idle'
     | 'idle, asked in every poll'

@@ -20,7 +20,7 @@ export type Verdict = 'passed' | 'failed' | 'unavailable' | 'unfinished';
 export interface Outcome {
   verdict: Verdict;
   seconds: number;
-  /** What was found: counts where it passed, the last words of the program where it did not. */
+  /** The findings: counts where it passed, the last words of the program where it did not. */
   detail: unknown;
 }
 
@@ -28,7 +28,7 @@ export interface Check extends Outcome {
   name: string;
 }
 
-/** What a run on a GPU host found, as its file holds it. */
+/** The results of a run on a GPU host, as their file holds them. */
 export interface GpuResults {
   schema: typeof GPU_SCHEMA;
   kind: 'gpu';

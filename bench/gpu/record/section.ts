@@ -3,7 +3,7 @@ import { figure as inWords, markdown } from '../../rows/table.js';
 import type { Figure } from './figure.js';
 import type { Check, GpuResults, Verdict } from './record.js';
 
-/** What docs/gpu.md holds between these two lines is made here. */
+/** The text of docs/gpu.md between these two lines is made here. */
 const BEGIN = '<!-- made by npm run gpu:report -->';
 const END = '<!-- end of what npm run gpu:report made -->';
 
@@ -30,7 +30,10 @@ const IN_NODE = [
   ),
   ...['256', '1,024'].map((size) => `in Node, decode of ${size}, decided by the GPU`),
 ];
-/** A step of the host, right behind a product that has just ended. Only what the host decides is measured so. */
+/**
+ * A step of the host, right behind a product that has just ended. Only decisions of the host are
+ * measured so.
+ */
 const BEHIND = 'right behind a matrix product';
 /** The first of the steps, applied by kernels that the product does not have (apply_ways.cu). */
 const WAYS = [
@@ -61,7 +64,7 @@ const PARTS_OF_LAUNCH = [
   'from its first instruction to its last',
   'from its last instruction to its word',
 ];
-/** What a completion costs a kernel. */
+/** Figures of the cost of a completion for a kernel. */
 const COMPLETIONS = ['a completion, released', 'a completion of words that stand for themselves'];
 const AFTER_COPY = 'end of a copy to its word';
 const COPIES = ['to the GPU', 'from the GPU'].flatMap((where) =>

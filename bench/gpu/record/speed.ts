@@ -2,7 +2,10 @@
 import { figure } from '../../rows/table.js';
 import { type GpuResults, newestGpuResults } from './record.js';
 
-/** What README.md says of a GPU, of the newest result; null if there is none, or if it lacks a figure. */
+/**
+ * The sentence of README.md about a GPU, from the newest result; null if there is none, or if it
+ * lacks a figure.
+ */
 export function gpuSpeed(results: GpuResults | null = newestGpuResults()): string | null {
   const step = 'decode of 256, 16 new blocks';
   const of = (name: string, beside: string): string | null => {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 // Marks functions that are compiled for the host and for CUDA device code. The core is one source
-// for both, and differs only in this macro and in BLOCKSTEP_ROLLED. BLOCKSTEP_ROLLED stands before
-// a loop that is rarely run or has few rounds. Unrolling such a loop would only lengthen the code,
+// for both, and differs only in this macro and in BLOCKSTEP_ROLLED. BLOCKSTEP_ROLLED goes before a
+// loop that is rarely run or has few rounds. Unrolling such a loop would only lengthen the code,
 // and a GPU fetches code from memory after every other kernel.
 #if defined(__CUDACC__)
 #define BLOCKSTEP_HD __host__ __device__

@@ -1,4 +1,4 @@
-// Decider: brings a batch to the device that decides, and the decision back.
+// Decider: sends a batch to the device that decides, and returns its decision.
 //
 // Only one batch is pending at a time. The host's logs since the last batch wait in the mirror
 // (../mirror/mirror.h). They become the facts of the batch, so that a step is one launch. If they

@@ -33,7 +33,7 @@ Decisions::Decisions(const HostConfig& config, const Exchange& exchange, Conditi
 void Decisions::submit(u32 frame_index, u32 from, u32 to, Span<const std::int32_t> request) {
   const Frame frame = exchange_.frame(frame_index);
   const auto slot_limit = static_cast<u32>(request.data[kAskSlotLimit]);
-  forget_admissions();  // those left over from a call that threw
+  forget_admissions();  // the rest of a call that threw
   running_.plan(frame, from, to, slot_limit, ~u64{0});
   read_admissions(frame, from, to, request);
   const bool whole = write_running() && write_admissions();

@@ -23,7 +23,7 @@ static void test_lives(u64 steps) {
     for (u64 step = 0; step < steps; ++step) {
       const u32 frame = life.step();
       if (step % 3 == 0) life.change();
-      // It sleeps, and is woken.
+      // The launch thread sleeps, and is woken.
       if (step % 7 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       for (u32 i = 0; step % 5 == 0 && i < kNumTables; ++i) {
         const std::vector<u8> expected = life.array(frame, static_cast<Table>(i));

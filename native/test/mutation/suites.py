@@ -3,7 +3,7 @@
 import os
 
 NATIVE = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..'))
-# What a copy of the sources needs.
+# The folders that a copy of the sources needs.
 ROOMS = ('core', 'base', 'transfer', 'host', 'reference', 'cuda', 'include', 'test')
 
 

@@ -58,7 +58,7 @@ void test_stop(u32 threads, const char* how) {
   std::int32_t out[8];
   if (how == std::string("cancel")) {
     EXPECT(lane->cancel(job), "it has begun");
-    // It ends only after all of its copies have ended.
+    // The job ends only after all of its copies have ended.
     EXPECT(ring->drain(out, 4).pairs == 0 && lane->pending() == 2, "a job was over while it was copied");
     EXPECT(lane->cancel(behind), "it is not over");
     const auto number = static_cast<std::int32_t>(job);

@@ -53,7 +53,7 @@ class Twins {
   const u32 (&carried() const)[3] { return device_.core().decider()->carried(); }
 
  private:
-  /// One of the two.
+  /// One of the two twins.
   class Twin : public SchedulingMix {
    public:
     using SchedulingMix::SchedulingMix;

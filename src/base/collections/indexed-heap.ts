@@ -5,7 +5,7 @@
 export abstract class IndexedHeap<Item> {
   protected readonly heap: Item[] = [];
 
-  /** Whether `a` stands in front of `b` in the order of the heap. */
+  /** Whether `a` precedes `b` in the order of the heap. */
   protected abstract comesBefore(a: Item, b: Item): boolean;
   /** The index of the item in this heap; -1 if the item is not in this heap. */
   protected abstract indexOf(item: Item): number;

@@ -23,7 +23,7 @@ export function enterCallee(name: string): string {
 
 /**
  * Notes that the foreign function has returned or thrown.
- * @param before what `enterCallee` returned
+ * @param before the result of `enterCallee`
  */
 export function leaveCallee(before: string): void {
   callee = before;

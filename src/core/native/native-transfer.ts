@@ -43,8 +43,8 @@ export const DRAIN_HEADER = 2;
 export const MAX_JOB = 2 ** 31 - 1;
 
 /**
- * Where memory lies: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`: on
- * a GPU.
+ * The place of memory: `host`: on the host; `pinned`: on the host, registered with CUDA; `device`:
+ * on a GPU.
  */
 export type Place = 'host' | 'pinned' | 'device';
 

@@ -62,9 +62,9 @@ export interface NativeConfig extends NativeGroupConfig {
   /** The GPU that keeps a second instance of the state. Absent: there is no second instance. */
   cuda?: NativeCudaConfig;
   /**
-   * Who decides which blocks a request gets. `host` (default): the host; `submitDecision` and
-   * `pollDecision` throw ERR_BLOCKSTEP_AUTHORITY. `device`: the GPU, and the host's state follows;
-   * `run` and `admit` throw ERR_BLOCKSTEP_AUTHORITY.
+   * The side that decides which blocks a request gets. `host` (default): the host; `submitDecision`
+   * and `pollDecision` throw ERR_BLOCKSTEP_AUTHORITY. `device`: the GPU, and the host's state
+   * follows; `run` and `admit` throw ERR_BLOCKSTEP_AUTHORITY.
    */
   authority?: 'host' | 'device';
 }
@@ -252,7 +252,7 @@ export interface NativeCore extends NativeDeviceGather, NativeGroupCalls {
    * Makes the GPU decide a step: first entries [from, to) of a frame, as run() does. Then follow
    * admissions, each as match() and admit() do, up to the first admission that does not fit.
    * Pending operations are applied first. At most one decision is under way. Until pollDecision()
-   * has brought it, queries see the state before it, add() works, and every other method throws
+   * has returned it, queries see the state before it, add() works, and every other method throws
    * ERR_BLOCKSTEP_DECISION_PENDING.
    * @param request the admissions and their budgets, see `decision.ts`
    * @throws ERR_BLOCKSTEP_NO_ROW, ERR_BLOCKSTEP_BAD_SLOT or ERR_BLOCKSTEP_BAD_ARG for an invalid

@@ -23,7 +23,7 @@ export class PendingRound {
 
   /**
    * Completes the round, unless another caller has done so. @returns the report of the round
-   * @throws what the round throws
+   * @throws the error of the round
    */
   finish(): StepReport {
     const plan = this.#decided();

@@ -25,7 +25,7 @@ export interface ParsedAnswer {
   readonly error: unknown;
   /** One value for each token of the result; null if there are none, or if they are wrong. */
   readonly extras: readonly unknown[] | null;
-  /** What was wrong with the row of each request, as text. */
+  /** The fault in the row of each request, as text. */
   readonly wrong: ReadonlyMap<Request, string>;
   /** Further errors that do no harm. */
   readonly faults: readonly unknown[];
@@ -58,7 +58,10 @@ const UNUSABLE: ParsedAnswer = {
   lostBlocks: NO_BLOCKS,
 };
 
-/** @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or what the answer's getters throw */
+/**
+ * @throws ERR_BLOCKSTEP_BAD_ARG for an answer of another form, or the error of a getter of the
+ * answer
+ */
 function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
   if (typeof answer !== 'object' || answer === null)
     throw badArgument('the answer', show(answer), 'an object with tokens and counts');
@@ -86,7 +89,7 @@ function readAnswer(plan: Plan, answer: unknown): ParsedAnswer {
 
 /**
  * Reads the draft tokens of an answer and checks their form. The scheduler checks counts and token ids.
- * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or what the drafts' getters throw
+ * @throws ERR_BLOCKSTEP_BAD_ARG for drafts of another form, or the error of a getter of the drafts
  */
 export function parseDrafts(drafts: unknown): Drafts {
   if (typeof drafts !== 'object' || drafts === null) throw badArgument('drafts', show(drafts), 'an object');
@@ -175,7 +178,7 @@ function mend(
   return { result: mended, extras: moved, wrong };
 }
 
-/** What is wrong with a row's tokens; null = nothing. */
+/** The fault in a row's tokens; null = none. */
 function wrongRow(tokens: Int32Array, most: number): string | null {
   if (tokens.length > most) return `it returned ${tokens.length} tokens, at most ${most} were expected`;
   if (tokens.length === 0 && most > 0) return 'it returned neither a token nor an error, but one was due';

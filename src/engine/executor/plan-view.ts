@@ -99,7 +99,8 @@ class PlanView implements ExecutorPlan {
     const { requests: from, numRequests } = plan;
     for (let i = 0; i < numRequests; i++) {
       const request = from[i];
-      // In steady decode the same request stands here already, and storing an object costs more than comparing two.
+      // In steady decode the same request is here already, and storing an object costs more than
+      // comparing two.
       if (requests[i] !== request) requests[i] = request;
     }
   }

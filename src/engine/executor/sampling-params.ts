@@ -60,9 +60,9 @@ export interface PromptLogprobs {
 }
 
 /**
- * The log-probabilities of a token: what an executor that supports `logprobs` returns in
- * `ExecutorResult.extras`. The logarithms are natural, of the model's own probabilities, before
- * temperature, penalties, biases, filters and grammar.
+ * The log-probabilities of a token: the form in which an executor that supports `logprobs` returns
+ * them in `ExecutorResult.extras`. The logarithms are natural, of the model's own probabilities,
+ * before temperature, penalties, biases, filters and grammar.
  */
 export interface TokenLogprobs {
   /** The log-probability of the sampled token. */

@@ -61,7 +61,7 @@ export class StepLoop {
    * Runs a round: see `Engine.step`. Callbacks inside it may not step the engine.
    * @param applies whether the round may apply the answer of the oldest step; otherwise it only
    * submits work to the executor
-   * @throws what the clock throws, with nothing changed
+   * @throws the error of the clock, with nothing changed
    * @throws ERR_BLOCKSTEP_EXECUTOR_HUNG, ERR_BLOCKSTEP_INVARIANT when the round broke the engine
    */
   step(applies = true): StepReport {

@@ -101,7 +101,10 @@ export class Submitter {
     });
   }
 
-  /** Asks the executor whether it can compute a request or a chunk. @throws ERR_BLOCKSTEP_BAD_ARG, or what the executor throws */
+  /**
+   * Asks the executor whether it can compute a request or a chunk. @throws ERR_BLOCKSTEP_BAD_ARG,
+   * or the error of the executor
+   */
   #askExecutor({ prompt, params, grammar = null, adapter = '' }: Parsed): void {
     const { checkRequest } = this.#e.config;
     if (checkRequest === null) return;

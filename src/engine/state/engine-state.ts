@@ -26,9 +26,9 @@ export interface StateListener {
 export interface StepWords {
   /** The call by which a client makes a step. */
   readonly call: string;
-  /** What happens to a request that waits for nothing else. */
+  /** The next event of a request that waits for nothing else. */
   readonly next: string;
-  /** What the next step itself waits for at this moment; null = nothing. */
+  /** The present obstacle of the next step itself; null = none. */
   readonly now: string | null;
 }
 
@@ -182,7 +182,10 @@ export class EngineState {
     throw new BlockstepError(code, message, { cause });
   }
 
-  /** `checkUsable`, for calls that are refused inside a round. @throws what `checkUsable` throws; ERR_BLOCKSTEP_REENTRANT */
+  /**
+   * `checkUsable`, for calls that are refused inside a round. @throws the errors of `checkUsable`;
+   * ERR_BLOCKSTEP_REENTRANT
+   */
   checkIdle(): void {
     this.checkUsable();
     this.checkNotBusy();
@@ -231,7 +234,7 @@ export class EngineState {
 
   /**
    * Runs a client's call that changes the scheduler, then wakes the run loop.
-   * @throws what `checkUsable` throws, and what `judge` returns
+   * @throws the errors of `checkUsable`, and the result of `judge`
    */
   forClient<T>(act: (scheduler: Scheduler) => T): T {
     this.checkUsable();
@@ -240,7 +243,7 @@ export class EngineState {
     return result;
   }
 
-  /** Runs a call that changes the scheduler outside of a round. @throws what `judge` returns */
+  /** Runs a call that changes the scheduler outside of a round. @throws the result of `judge` */
   change<T>(act: (scheduler: Scheduler) => T): T {
     const wasWhole = this.poison === null;
     try {

@@ -17,7 +17,7 @@ const NONE = -1;
 /** A stream, as its column sees it. */
 export interface ColumnOwner {
   readonly request: Request;
-  /** Whether the stream must be notified of every step that brings it something. */
+  /** Whether the stream must be notified of every step with a token for it. */
   readonly isAwaited: boolean;
   /** Its column, from 0; -1 = none. */
   column: number;
@@ -189,7 +189,7 @@ export class RecentTokens {
     return true;
   }
 
-  /** Makes a stream the owner of a column that stands next in the rows. */
+  /** Makes a stream the owner of the next column of the rows. */
   #enter(at: number, stream: ColumnOwner): void {
     if (stream.column < 0) this.#give(stream);
     this.#rows.splice(at, 0, stream.request);

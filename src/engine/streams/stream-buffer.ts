@@ -129,8 +129,8 @@ export class StreamBuffer implements ColumnOwner {
   }
 
   /**
-   * What `next` would resolve with now; null if it would wait, or if everything was read. @throws
-   * what `next` would reject with
+   * The value that `next` would resolve with now; null if it would wait, or if everything was read.
+   * @throws the error that `next` would reject with
    */
   readNow(): RequestOutput | null {
     if (this.read < this.numTokens) return this.#readOutput();

@@ -59,7 +59,7 @@ export interface LlamaExecutorOptions {
   readonly kvTransfer?: boolean;
 }
 
-/** Why there is no context shift, and what to do: docs/llama-cpp.md. */
+/** The reason why there is no context shift, and its alternatives: docs/llama-cpp.md. */
 export const NO_CONTEXT_SHIFT =
   'texts share their KV, so none of them can be shifted: shorten the text in the client, or raise the context';
 

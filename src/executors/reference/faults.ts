@@ -31,8 +31,8 @@ import type { ExecutorPlan } from '../../engine/executor/executor.js';
  * - `unexpected-load`: a lane filled a block after its request took it, or after it was declared to
  *   be loaded.
  * - With `kvGroups`, `null-read`: a read of a place that holds nothing (there `block` is 0).
- * - With `kvGroups`, `unzeroed-read`: a state stands behind the text in a block of attention,
- *   because the block was not zeroed when it was taken (`ExecutorPlan.blocksToZero`).
+ * - With `kvGroups`, `unzeroed-read`: a block of attention has a state behind the text, because the
+ *   block was not zeroed when it was taken (`ExecutorPlan.blocksToZero`).
  */
 export interface ReferenceFault {
   /** Kind of the fault; see above. */

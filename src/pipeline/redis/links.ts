@@ -28,7 +28,7 @@ const REST_MS = 1_800_000;
  * The links of one party, by receiver. A receiver that went away and came back gets a new link,
  * with a new epoch.
  *
- * Invariant: `#behind` has the links whose receivers must be told the number of the last message,
+ * Invariant: `#behind` has the links whose receivers must get the number of the last message,
  * because messages may be missing.
  */
 export class Links {
@@ -82,7 +82,7 @@ export class Links {
     for (const link of this.#links.values()) this.#behind.add(link);
   }
 
-  /** One of the links whose receivers must be told the last number. */
+  /** One of the links whose receivers must get the last number. */
   get behind(): Link | undefined {
     const [link] = this.#behind;
     return link;

@@ -102,7 +102,10 @@ export class StageRequest {
     });
   }
 
-  /** Ends the request because it has waited too long. @param why what it waited for */
+  /**
+   * Ends the request because it has waited too long. @param why the reason, as a part of the
+   * message
+   */
   stall(why: string): void {
     const { config } = this.#parts;
     const message = `request ${show(this.submission.id)} ${why}: stallMs of stage ${config.name} is ${config.stallMs}`;

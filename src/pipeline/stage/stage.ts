@@ -43,8 +43,8 @@ const MOST_REMEMBERED = 4096;
  * messages are counted and skipped.
  *
  * Invariants: `#requests` has exactly the requests whose work is not over, or whose chunks are not
- * all sent. A client in `#clients` was heard of within `deadMs`, not counting sleep. No key is in
- * both `#over` and `#requests`.
+ * all sent. A client in `#clients` has sent a message within `deadMs`, not counting sleep. No key
+ * is in both `#over` and `#requests`.
  */
 export class Stage {
   readonly engine: Engine;
@@ -57,7 +57,7 @@ export class Stage {
   readonly #requests = new Map<RequestKey, StageRequest>();
   /** The clock for measuring waits. */
   readonly #awake: AwakeClock;
-  /** When each client was last heard of, in milliseconds of `#awake`. */
+  /** The time of each client's last message, in milliseconds of `#awake`. */
   readonly #clients = new Map<string, number>();
   /** Chunks that arrived before the submission of their request. */
   readonly #early: EarlyChunks;

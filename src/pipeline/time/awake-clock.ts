@@ -5,9 +5,9 @@
 const AWAKE_MS = 200;
 
 /**
- * A clock that stands still while its process does. A process that was stopped or busy has not read
- * the messages that arrived meanwhile. It therefore cannot know which party kept it waiting.
- * Between two looks, the clock stands still if they are further apart than `limitMs`.
+ * A clock that stops while its process is suspended. A process that was stopped or busy has not
+ * read the messages that arrived meanwhile. It therefore cannot know which party kept it waiting.
+ * Between two looks, the clock stops if they are further apart than `limitMs`.
  *
  * It must be read often: `nextLook` is the latest time for it.
  */
@@ -42,9 +42,7 @@ export class AwakeClock {
     return this.#lookedAt + this.limitMs;
   }
 
-  /**
-   * Converts a time of this clock to the real clock, assuming that it does not stand still again.
-   */
+  /** Converts a time of this clock to the real clock, assuming that it does not stop again. */
   toReal(time: number): number {
     return time + this.#sleptMs;
   }

@@ -36,7 +36,7 @@ export interface StepFit extends Fitted {
 }
 
 /**
- * A log has no arrivals. A request may come to the scheduler so much earlier or later than the
+ * A log has no arrivals. A request may arrive at the scheduler so much earlier or later than the
  * trace says, and by the step before. There is time between the steps, and between a client and the
  * engine.
  */

@@ -48,7 +48,7 @@ export interface RequestTimes {
 interface Step {
   plan: Plan;
   finishMs: number;
-  /** Entries whose first token this step may bring. */
+  /** Entries whose first token this step may generate. */
   first: Request[];
   /** The tokens, if drafts decide their number. */
   drafted: TimedTokens | null;
@@ -213,7 +213,10 @@ export class EngineRun {
     return true;
   }
 
-  /** When the next request comes to the scheduler; infinite while it has no room for one. */
+  /**
+   * The time at which the next request arrives at the scheduler; infinite while it has no room for
+   * one.
+   */
   #nextArrivalMs(): number {
     const hasRoom = this.#next < this.#indices.length && this.scheduler.numWaiting < this.#maxNumSeqs;
     return hasRoom ? this.#arrivalMs(this.#next) : Number.POSITIVE_INFINITY;

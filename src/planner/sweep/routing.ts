@@ -14,9 +14,9 @@ const MOST_BEHIND = 60_000;
 const MEMORY_MS = 5_000;
 
 /**
- * Chooses the engine of each request. A router hears nothing from engines, and knows only its own
- * decisions. Engines can therefore be simulated one by one, on any number of threads, with the same
- * result.
+ * Chooses the engine of each request. A router receives no messages from engines, and knows only
+ * its own decisions. Engines can therefore be simulated one by one, on any number of threads, with
+ * the same result.
  *
  * `prefix`: the engine that received the longest prefix of the prompt before, unless it received
  * much more than another engine lately.

@@ -70,7 +70,7 @@ export function distributionChart(input: DistributionChartInput): Chart {
     yAxis: yAxis(`share of ${input.of}`, {
       type: 'value',
       min: 0,
-      // The name stands above the labels of the percentiles.
+      // The name is above the labels of the percentiles.
       nameGap: 58,
       axisLabel: { color: 'var(--muted)', fontSize: 12, formatter: 'fn:percent' },
     }),

@@ -34,7 +34,7 @@ export interface TimeChartInput {
   perUnit?: number;
   axis: TimeAxis;
   timeline: Timeline;
-  /** One or two. */
+  /** One line or two lines. */
   series: readonly TimeSeries[];
   /** A marked moment, and its event. */
   mark?: { atMs: number; what: string } | null;

@@ -129,7 +129,7 @@ ${chart.table ?? null}
 }
 
 /**
- * A strip: the words stand beside the drawing, so that all drawings of a section are exactly one
+ * A strip: the words are beside the drawing, so that all drawings of a section are exactly one
  * below the other.
  */
 function renderStrip(chart: Chart, usual: ChartSource): Html {

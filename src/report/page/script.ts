@@ -14,7 +14,7 @@ export interface EmbeddedScript {
  * Makes a script element that its own content cannot end early. HTML looks for `</script`,
  * `<script` and `<!--` even inside string literals. Their `<` is therefore written as the escape
  * `\x3C`, which means `<` in strings, templates and regular expressions.
- * @throws SyntaxError if such a text stood outside a literal, where the escape breaks the script
+ * @throws SyntaxError if such a text is outside a literal, where the escape breaks the script
  */
 export function embedScript(source: string, attributes: 'type="module"' | '' = ''): EmbeddedScript {
   const safe = source.replace(/<(?=\/script|script|!--)/gi, '\\x3C').replaceAll('\r\n', '\n');

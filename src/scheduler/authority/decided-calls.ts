@@ -32,15 +32,15 @@ export class DecidedCalls extends SchedulerCalls {
 
   /**
    * Makes the next plan within this call, however long that takes; the thread is blocked meanwhile.
-   * @throws what `Scheduler.scheduleAsync` throws
+   * @throws the errors of `Scheduler.scheduleAsync`
    */
   scheduleInPlace(): Plan {
     return this.begin().finish();
   }
 
   /**
-   * Begins a plan, which can be awaited or completed synchronously. @throws what a call of the
-   * scheduler throws at its gate
+   * Begins a plan, which can be awaited or completed synchronously. @throws the errors of a call of
+   * the scheduler at its gate
    */
   begin(): PendingSchedule {
     this.gate.checkFree();

@@ -112,7 +112,7 @@ function* waitingPass(s: SchedulerState, plan: Plan, question: GpuQuestion, budg
 /**
  * Enters the admitted requests of an answered question. Each is the head of the line when the
  * previous ones have entered.
- * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than the connector was told
+ * @throws ERR_BLOCKSTEP_INVARIANT if fewer blocks are cached than were reported to the connector
  */
 function enterAdmitted(s: SchedulerState, plan: Plan, question: GpuQuestion): void {
   for (let i = 0; i < question.numAdmitted; i++) {

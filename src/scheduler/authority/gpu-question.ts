@@ -149,7 +149,7 @@ export class GpuQuestion {
 
   /**
    * Waits until the pending decision has come, and notes the hits that the GPU looked up.
-   * @throws ERR_BLOCKSTEP_CUDA after `TIMEOUT_MS`, and what `pollDecision` throws
+   * @throws ERR_BLOCKSTEP_CUDA after `TIMEOUT_MS`, and the errors of `pollDecision`
    */
   *#answered(): Deciding<void> {
     const { native } = this.#s.core;

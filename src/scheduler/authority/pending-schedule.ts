@@ -35,7 +35,7 @@ export class PendingSchedule {
 
   /**
    * Waits for the plan synchronously; the thread is blocked meanwhile.
-   * @throws what the schedule throws; ERR_BLOCKSTEP_REENTRANT from inside a callback of this
+   * @throws the errors of the schedule; ERR_BLOCKSTEP_REENTRANT from inside a callback of this
    * schedule
    */
   finish(): Plan {

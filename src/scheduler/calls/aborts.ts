@@ -60,7 +60,7 @@ export class Aborts {
   /**
    * Ends a `find` outside of a public call: in strict mode it throws for what `find` counted. From
    * inside a callback it does nothing, because the running call throws at its end.
-   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode; what a public call throws at its start
+   * @throws ERR_BLOCKSTEP_ANOMALY in strict mode; the errors of a public call at its start
    */
   checkFound(): void {
     if (!this.#calls.gate.isBusy) this.#calls.enter(() => {});

@@ -53,7 +53,7 @@ export class CallGate {
 
   /**
    * Checks that `enter` would admit a call.
-   * @throws what `enter` throws
+   * @throws the errors of `enter`
    */
   checkFree(): void {
     this.checkUsable();
@@ -111,7 +111,7 @@ export class CallGate {
 
   /**
    * Runs `act`, which changes the state: an error in it poisons the scheduler.
-   * @throws what `act` throws
+   * @throws the error of `act`
    */
   change<T>(act: () => T): T {
     try {
@@ -128,7 +128,7 @@ export class CallGate {
   /**
    * Runs `act` as the last call, once; later calls do nothing. A poisoned scheduler can be disposed
    * too.
-   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; what `act` throws
+   * @throws ERR_BLOCKSTEP_REENTRANT from inside a callback; the error of `act`
    */
   dispose(act: () => void): void {
     if (this.#disposed) return;

@@ -27,7 +27,10 @@ export class SchedulerCalls {
   /** Steps that need no rule; null if the options exclude such steps. */
   readonly repeat: Repeat | null;
 
-  /** @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; what the connector or the log sink throws */
+  /**
+   * @throws ERR_BLOCKSTEP_NO_NATIVE, ERR_BLOCKSTEP_NO_MEMORY; the error of the connector or the log
+   * sink
+   */
   constructor(config: RuledConfig) {
     const core = new Core(coreConfig(config));
     try {
@@ -46,8 +49,8 @@ export class SchedulerCalls {
   /**
    * Runs one public call: passes the gate, reads the clock once, and writes its commands to the
    * log.
-   * @throws what `CallGate.enter` and `act` throw; ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite
-   * number; ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
+   * @throws the errors of `CallGate.enter` and `act`; ERR_BLOCKSTEP_BAD_ARG if `now` returns no
+   * finite number; ERR_BLOCKSTEP_ANOMALY in strict mode, after the call has been carried out
    */
   enter<T>(act: () => T): T {
     this.gate.enter();
@@ -130,7 +133,10 @@ export class SchedulerCalls {
     if (connector?.protection.includes('pin')) connector.methods.bindPins?.(makePins(this));
   }
 
-  /** Reads the clock, once per call. @throws ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite number; what `now` throws */
+  /**
+   * Reads the clock, once per call. @throws ERR_BLOCKSTEP_BAD_ARG if `now` returns no finite
+   * number; the error of `now`
+   */
   readClock(): void {
     const before = enterCallee('now');
     let now: number;

@@ -15,8 +15,8 @@ const ROOM = 2 ** 16;
  * Parses token ids from any array-like of integers. For an Int32Array the result is a view of it;
  * its ids are checked later, by the code that copies them. Anything else gives a checked copy, each
  * element read once.
- * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is not a token id; whatever a getter
- * throws
+ * @throws ERR_BLOCKSTEP_BAD_ARG, naming the first element that is not a token id; the error of a
+ * getter
  */
 export function parseTokenIds(name: string, value: unknown): Int32Array {
   return types.isInt32Array(value) ? parseInt32Array(name, value) : copyTokenIds(name, value);

@@ -160,7 +160,7 @@ function notIn(field: string, values: Int32Array, at: number, most: number): Err
 
 /**
  * Parses the keys of an abort: one external id or handle, or an iterable of them.
- * @throws ERR_BLOCKSTEP_BAD_ARG; what the iterator throws
+ * @throws ERR_BLOCKSTEP_BAD_ARG; the error of the iterator
  */
 export function parseAbortKeys(keys: unknown): (string | number)[] {
   if (typeof keys === 'string') return [keys];

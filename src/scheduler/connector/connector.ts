@@ -323,8 +323,8 @@ export interface StoreStep {
 export interface WorkerConnector<Metadata = unknown, Said = unknown> {
   /**
    * Called before any block of this step may be overwritten, and after the stores of every previous
-   * step have begun. Two kinds of work must be over when it returns. One is the stores of the
-   * requests in `released`. The other is every job that reads or writes a block in `taken`
+   * step have begun. Two kinds of work must be over when it returns. The first kind is the stores
+   * of the requests in `released`. The other is every job that reads or writes a block in `taken`
    * (`Lane.flush`).
    * @param metadata undefined if the scheduler side could not make any
    */

@@ -14,7 +14,7 @@ export type BlockLists = readonly Int32Array[];
 
 /** A plan as a connector reads it. It is borrowed, as block lists are. */
 export interface ConnectorPlan extends Readonly<Omit<Plan, 'requests'>> {
-  /** The request of each entry. What stands behind `numRequests` is left from older plans. */
+  /** The request of each entry. Entries behind `numRequests` are left from older plans. */
   readonly requests: readonly ConnectorRequest[];
 }
 
@@ -100,7 +100,10 @@ export interface KvView {
    */
   neededPlaces(group: number, numTokens: number): PlaceRange;
 
-  /** A copy of a request's known tokens: its prompt, and what was generated. @throws ERR_BLOCKSTEP_BAD_ARG */
+  /**
+   * A copy of a request's known tokens: its prompt, and the generated tokens. @throws
+   * ERR_BLOCKSTEP_BAD_ARG
+   */
   tokens(request: ConnectorRequest): Int32Array;
 
   /**

@@ -51,7 +51,10 @@ export function readGroupStats({ core, config, groups }: SchedulerState): GroupS
   });
 }
 
-/** What a request holds, by group: what it kept for a transfer when it lost its rows is not counted. */
+/**
+ * The blocks that a request holds, by group. Blocks that it kept for a transfer when it lost its
+ * rows are not counted.
+ */
 export function readHoldings({ core, groups: { list } }: SchedulerState, { slot }: Request): GroupHolding[] {
   return rowsOf(core, slot).map((row, g) => ({
     name: nameOfGroup(list[g]),

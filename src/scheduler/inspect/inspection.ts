@@ -163,7 +163,7 @@ function isHeld({ status, asksLater, waitsForAdapter }: Request): boolean {
   return isBlocked(status) || asksLater || waitsForAdapter;
 }
 
-/** Requests that a step could bring further, see `Scheduler.numUnfinished`. */
+/** Requests that a step could advance, see `Scheduler.numUnfinished`. */
 export function numUnfinished({ pauseMode, queues }: SchedulerState): number {
   if (pauseMode === 'all') return 0;
   if (pauseMode === 'new') return queues.running.length;

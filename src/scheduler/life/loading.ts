@@ -31,7 +31,7 @@ export function loseLoad(s: SchedulerState, request: Request): void {
   request.numComputedTokens = Math.min(request.numComputedTokens, keepsAll ? load.localTokens : 0);
 }
 
-/** The number of tokens that a completed load has brought. */
+/** The number of tokens that a completed load has loaded. */
 export function tokensLoaded(request: Request, { localTokens, numTokens }: Load): number {
   return Math.max(0, Math.min(request.numComputedTokens - localTokens, numTokens));
 }

@@ -32,7 +32,7 @@ export function reclaimSession(s: SchedulerState, needy: Request, lacksRow = fal
   const { running, numLentRunning } = s.queues;
   const isAlone = running.length === 0 || (running.length === 1 && running[0] === needy);
   if (!lacksRow && (numLentRunning > 0 || !isAlone)) return false;
-  // The requests of `skipped` stand in line before those of `waiting`.
+  // The requests of `skipped` precede those of `waiting`.
   for (const queue of [s.queues.waiting, s.queues.skipped]) {
     const last = queue.toArray().findLast((request) => canReclaim(request, needy));
     if (last !== undefined) return reclaim(s, last);
@@ -134,7 +134,7 @@ function reclaim(s: SchedulerState, request: Request): true {
  */
 export function releaseWaiting(s: SchedulerState, request: Request): void {
   if (request.load !== null) endLoading(s, request);
-  // If the load brought nothing, `endLoading` has freed the blocks already.
+  // If the load loaded nothing, `endLoading` has freed the blocks already.
   if (hasRows(s.core, request.slot)) giveBlocksBack(s, request);
   request.numComputedTokens = 0;
   request.nextPublish = 0;

@@ -28,7 +28,7 @@ export class RecordBytes {
     return this;
   }
 
-  /** The first `count` words. Only bytes may stand behind bytes, unless `pad` stands between. */
+  /** The first `count` words. Only bytes may follow bytes, unless `pad` is between them. */
   words(values: Int32Array | Uint32Array, count = values.length): this {
     this.#reserve(4 * count);
     const at = this.#length >>> 2;

@@ -110,9 +110,9 @@ export interface Deviations {
    */
   reserveForHolders: boolean;
   /**
-   * Adapters of running requests count against `maxLoras` also in a step that has no entry for these requests. vLLM
-   * counts the adapters of the step's entries. With speculative tokens in flight more adapters may come to run at
-   * once, which fails vLLM's own assertion.
+   * Adapters of running requests count against `maxLoras` also in a step that has no entry for
+   * these requests. vLLM counts the adapters of the step's entries. With speculative tokens in
+   * flight more adapters may run at once than vLLM's own assertion allows.
    */
   countIdleAdapters: boolean;
   /**

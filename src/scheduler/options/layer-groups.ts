@@ -116,7 +116,7 @@ function checkLayer(layer: unknown, index: number): void {
  * pages.
  */
 function sizeOf({ type, bytes }: KvLayer, index: number, blockSize: number, page: number): number {
-  // A state is padded to the page. Its mode decides how many tokens its block stands for.
+  // A state is padded to the page. Its mode decides the number of tokens of its block.
   if (type === 'mamba') return blockSize;
   const ratio = page / (bytes * blockSize);
   if (Number.isInteger(ratio)) return blockSize * ratio;

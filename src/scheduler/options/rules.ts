@@ -11,9 +11,9 @@ import type { Deviations } from './deviations.js';
  */
 export interface SingleRules {
   /**
-   * Where the free queue inserts freed blocks. `tail`: all at its end. `unhashedFirst`: blocks
-   * without a hash at its front, because they cannot be found, and only the others at its end (vLLM
-   * #42656). More of the prefix cache survives then. Default `unhashedFirst`.
+   * The place where the free queue inserts freed blocks. `tail`: all at its end. `unhashedFirst`:
+   * blocks without a hash at its front, because they cannot be found, and only the others at its
+   * end (vLLM #42656). More of the prefix cache survives then. Default `unhashedFirst`.
    */
   freeOrder: 'tail' | 'unhashedFirst';
   /**

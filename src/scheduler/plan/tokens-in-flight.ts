@@ -20,9 +20,9 @@ export function keptInFlight(
 }
 
 /**
- * Writes the tokens in flight of a plan's entries from index `from` on, for `NativeCore.run`. Entries of a plan stand in the order of `running`,
- * as those of the plans in flight do. So the search for each entry goes on where the one before
- * ended.
+ * Writes the tokens in flight of a plan's entries from index `from` on, for `NativeCore.run`.
+ * Entries of a plan are in the order of `running`, as those of the plans in flight are. So the
+ * search for each entry goes on where the one before ended.
  * @param frames of the exchange buffer
  */
 export function noteInFlight(

@@ -49,7 +49,7 @@ export function replayCommands(bytes: Uint8Array, addon: NativeAddon = loadAddon
  * decisions are the same
  * @returns the scheduler, after its last recorded call
  * @throws ERR_BLOCKSTEP_BAD_LOG, also if the scheduler asks a question whose answer was not
- * recorded; whatever an input throws
+ * recorded; the error of an input
  */
 export function replayInputs(
   bytes: Uint8Array,

@@ -32,8 +32,8 @@ export function recordedConnector(header: LoggedConnector, answers: RecordedAnsw
     buildMetadata: () => new PartialMetadata(null, ask(null, 'metadata').failedChildren),
     requestFinished: (request) => {
       const finished = ask(request, 'finished');
-      // It is refused here, because the scheduler would treat it as the answer of a connector that
-      // failed. No further question would then show the mismatch.
+      // Such an answer is refused here, because the scheduler would treat it as the answer of a
+      // connector that failed. No further question would then show the mismatch.
       const unknown = finished.children.find((child) => child >= reporters.length);
       if (unknown !== undefined) answers.refuse(`handle ${request.handle} was left to child ${unknown}`);
       return finished;

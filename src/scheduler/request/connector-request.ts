@@ -11,13 +11,16 @@ export interface ConnectorRequest {
   readonly handle: number;
   /** A small index, for arrays of the connector's own. A later request may get it once this one gave its blocks back. */
   readonly slot: number;
-  /** What the request waits for, or whether it runs or has finished. */
+  /** The condition that the request waits for, or whether it runs or has finished. */
   readonly status: RequestStatus;
   /** Why the request ended; null while it goes on. */
   readonly finishReason: FinishReason | null;
-  /** What went wrong for the request, for people; null: nothing did, or only its step failed. */
+  /**
+   * The reason why the request failed, as text for people; null: it did not, or only its step
+   * failed.
+   */
   readonly failure: string | null;
-  /** Known tokens: the prompt, and what was generated. */
+  /** Known tokens: the prompt, and the generated tokens. */
   readonly numTokens: number;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   readonly numPromptTokens: number;
@@ -45,6 +48,6 @@ export interface ConnectorRequest {
   readonly cacheSalt: string;
   /** Name of the LoRA adapter; empty = none. */
   readonly adapter: string;
-  /** What the client gave for the connector; null = nothing. */
+  /** The client's parameters for the connector; null = none. */
   readonly transferParams: Readonly<Record<string, unknown>> | null;
 }

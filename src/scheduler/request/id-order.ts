@@ -12,7 +12,8 @@ export function compareIds(a: string, b: string): number {
   let at = 0;
   while (at < length && a.charCodeAt(at) === b.charCodeAt(at)) at++;
   if (at === length) return a.length - b.length;
-  // The units before are equal, but the last one may begin a surrogate pair in one id and stand alone in the other.
+  // The units before are equal, but the last one may begin a surrogate pair in one id and be alone
+  // in the other.
   const pairs = at > 0 ? codePoint(a, at - 1) - codePoint(b, at - 1) : 0;
   return pairs !== 0 ? pairs : codePoint(a, at) - codePoint(b, at);
 }

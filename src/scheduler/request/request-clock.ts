@@ -16,5 +16,5 @@ export class RequestClock {
   isDisturbed = false;
 }
 
-/** The clock of every request outside a steady decode: it stands at 0. */
+/** The clock of every request outside a steady decode: it is always 0. */
 export const STILL = new RequestClock();

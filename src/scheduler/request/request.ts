@@ -74,8 +74,8 @@ export interface ParsedRequest extends RequestInput {
  * `numOutputPlaceholders` is 0 unless steps are pipelined.
  */
 export class Request implements ConnectorRequest {
-  // The fields that a decode step touches stand first and share two cache lines. Each is a number from the start, so
-  // that the JavaScript engine never has to check its type.
+  // The fields that a decode step touches come first and share two cache lines. Each is a number
+  // from the start, so that the JavaScript engine never has to check its type.
   /** @internal `numTokens`, `numComputedTokens` and `numOutputPlaceholders`, less what `clock` counts. */
   tokensBase = 0;
   /** @internal */ computedBase = 0;
@@ -118,7 +118,7 @@ export class Request implements ConnectorRequest {
   readonly id: string;
   /** Slot + generation * 2^21, a safe integer. It names this incarnation alone. */
   readonly handle: number;
-  /** Where the scheduler keeps the request; null once it has finished. */
+  /** The container that holds the request; null once it has finished. */
   container: Container = null;
   /** Prompt tokens; of a session every token up to the end of the present chunk, earlier answers included. */
   numPromptTokens: number;
@@ -191,7 +191,7 @@ export class Request implements ConnectorRequest {
   /** The grammar that constrains its tokens, as it was given to `add`; null = none. */
   readonly grammar: Grammar | null;
 
-  /** What the client gave as `timeoutMs`; Infinity = no limit. */
+  /** The client's `timeoutMs`; Infinity = no limit. */
   readonly timeoutMs: number;
   /** When `add` took the request. */
   readonly addedAt: number;
@@ -207,7 +207,10 @@ export class Request implements ConnectorRequest {
   isPrefilling = false;
   /** @internal False: the request is not in `SchedulerState.prefills`. */
   mayReserve = false;
-  /** True: the request stood at the head of its queue and was passed over, because `maxLoras` other adapters ran. */
+  /**
+   * True: the request was at the head of its queue and was skipped, because `maxLoras` other
+   * adapters ran.
+   */
   waitsForAdapter = false;
 
   /** @internal Prompt tokens of this request in the backlog; 0 = it was admitted, or has ended. */ backlogTokens = 0;
@@ -257,7 +260,7 @@ export class Request implements ConnectorRequest {
     setStops(this, input, limits);
   }
 
-  /** Known tokens: the prompt, and what was generated. */
+  /** Known tokens: the prompt, and the generated tokens. */
   get numTokens(): number {
     return this.tokensBase + this.clock.sampled;
   }

@@ -47,7 +47,7 @@ export class Session {
 
   /**
    * @param stops the stop conditions of `add`, which chunks fall back on
-   * @param params what `add` gave for the executor, which chunks fall back on
+   * @param params the executor's parameters of `add`, which chunks fall back on
    * @param numChunks chunks whose answer was begun: the prompt of `add` is the first chunk, unless it is empty
    */
   constructor(

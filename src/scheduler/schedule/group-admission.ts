@@ -115,7 +115,7 @@ export function alignedTokens(
  * that it begins in, and the last block end that can be found. The third is the last block end
  * before a divergence from an earlier prompt.
  * @param from tokens that are computed before the step
- * @param until where it could end
+ * @param until the last position where it could end
  * @param lastFound the last end of a block that can be found
  */
 function endOfWhole(

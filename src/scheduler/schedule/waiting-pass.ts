@@ -263,7 +263,7 @@ function enterPlan(
   request.admittedStep = plan.step;
   if (request.firstScheduledAt < 0) {
     request.firstScheduledAt = s.now;
-    // A load that was counted when it began may have brought less, or nothing.
+    // A load that was counted when it began may have loaded less, or nothing.
     request.numCachedTokens = plan.numComputedTokens[at];
     countPrompt(s, request);
     s.backlog.leave(request, s.now, true);

@@ -140,7 +140,7 @@ export function sweepRunning(s: SchedulerState): number {
  * processed and when they are restored, because a request can be finished in between. The map of
  * live requests is a required argument, so that no caller can omit it.
  * @returns the number of purged requests
- * @throws ERR_BLOCKSTEP_BAD_ARG; whatever `onPurged` throws
+ * @throws ERR_BLOCKSTEP_BAD_ARG; the error of `onPurged`
  */
 export function purgeUntracked(
   parked: Request[],

@@ -52,7 +52,7 @@ export class Repeat {
   #nextDue = 0;
   /** The plan that is being made. */
   #plan: Plan;
-  /** Whether others are told of each plan: a connector, the sink of KV cache events, the log. */
+  /** Whether others receive each plan: a connector, the sink of KV cache events, the log. */
   readonly #isTold: boolean;
   readonly #log: LogWriter | null;
   // The arrays of the last result, and the checked views of them, because an executor may reuse its

@@ -66,7 +66,7 @@ export class RequestLog {
     if (outcome !== undefined) outcome.generation = generation;
   }
 
-  /** Notes that the request is answered with an error. @param error what was thrown */
+  /** Notes that the request is answered with an error. @param error the thrown value */
   failed(response: ServerResponse, error: unknown): void {
     const outcome = this.#outcomes.get(response);
     if (outcome !== undefined) outcome.error = error;

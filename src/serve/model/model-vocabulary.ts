@@ -54,7 +54,7 @@ export class ModelVocabulary implements Vocabulary {
   constructor(name: string, tokenizer: ModelTokenizer) {
     this.name = name;
     this.size = tokenizer.numTokens;
-    // Without end tokens, a token id that does not exist stands for the end, which then never
+    // Without end tokens, a token id that does not exist represents the end, which then never
     // comes.
     [this.endOfText = tokenizer.numTokens, ...this.endTokens] = tokenizer.endTokens;
     this.#tokenizer = tokenizer;

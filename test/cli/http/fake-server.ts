@@ -14,7 +14,7 @@ export interface Asked {
   readonly index: number;
 }
 
-/** What a fake server does. Completions are answered by the test. */
+/** The behaviour of a fake server. Completions are answered by the test. */
 export interface FakeOptions {
   complete?: (asked: Asked, response: ServerResponse) => unknown;
   models?: (response: ServerResponse) => unknown;

@@ -27,7 +27,7 @@ describe('servedModel', () => {
   });
 });
 
-/** What is read of a text that comes in these pieces. */
+/** The events that are read from a text in these pieces. */
 function read(...pieces: string[]): string[] {
   const found: string[] = [];
   const reader = new EventReader((data) => found.push(data));
@@ -94,7 +94,7 @@ it('hides secrets of a command line, and nothing else', () => {
     'replay --api-key *** --api-key=*** --url http://h/x --url=http://h --seed 1',
   );
   expect(withoutSecrets(['--url', 'http://h/a@b'])).toEqual(['--url', 'http://h/a@b']);
-  // What is refused is shown too.
+  // Arguments that are refused are shown too.
   expect(withoutSecrets(['--url', 'u:p@h'])).toEqual(['--url', 'h']);
 });
 

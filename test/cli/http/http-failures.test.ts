@@ -37,7 +37,7 @@ describe('requests that fail', () => {
     );
     expect([code, stderr]).toEqual([0, '']);
     expect(report!.requests).toMatchObject({ finished: 3, refused: 3, failed: 0, failedByKind: {} });
-    // What was refused has no part in the tokens.
+    // Refused requests have no part in the tokens.
     expect(report!.tokens.prompt).toBe(1800);
   });
 

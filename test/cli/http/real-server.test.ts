@@ -55,7 +55,7 @@ it.skipIf(isQuick)('a server of ours gets the workload, and counts what the clie
   const { preemptions, prefixCache, kvCacheUsage, generatedTokens } = report.server.metrics!;
   expect([preemptions, kvCacheUsage?.before]).toEqual([0, 0]);
   expect(prefixCache!.hits).toBeGreaterThanOrEqual(report.prefixCache!.hits);
-  // What was on its way to a client that left was generated too.
+  // Tokens in transit to a client that left were generated too.
   expect(generatedTokens).toBeGreaterThanOrEqual(report.tokens.generated - report.tokens.generatedAsChunks);
   expect(report.ttftMs.count).toBeGreaterThanOrEqual(finished);
   expect(report.e2eMs.count).toBe(finished);

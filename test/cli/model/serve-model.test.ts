@@ -49,7 +49,7 @@ describe.skipIf(folder === null)(`blockstep serve --model ${reason}`, () => {
     expect(said.stdout).toMatch(
       /^Unless a request says otherwise: temperature 0\.8, top_k 40, top_p 0\.95, min_p 0\.05\.$/m,
     );
-    // What it says to try does what it should.
+    // The request that the program suggests works.
     const [, path, asked] = /^Try: {2}curl -N http:\/\/[^/]+(\S+) .*-d '(.*)'$/m.exec(said.stdout)!;
     const tried = await fetch(url + path, {
       method: 'POST',

@@ -9,7 +9,7 @@ import { until } from '../../support/waiting.js';
 
 const MAIN = scriptArguments(import.meta.url, '../../../src/cli/main');
 
-/** A word of the command line, or what the environment has besides. */
+/** A word of the command line, or further variables of the environment. */
 type ServerArgument = string | { readonly environment: NodeJS.ProcessEnv };
 
 /** `blockstep serve` in a process of its own, as a user starts it, until the test ends. */

@@ -6,7 +6,7 @@ import { describeLog, describePool } from './pool.js';
 import { describeAdmission, describeRequests } from './requests.js';
 import { describePending, describeRun } from './steps.js';
 
-/** What every build of the addon must do, entry by entry. */
+/** The contract of every build of the addon, entry by entry. */
 export function contractSuite(name: string, load: () => NativeAddon): void {
   describe(`contract: ${name}`, () => {
     const bench = (config = {}) => new BenchCore(load(), config);

@@ -1,6 +1,6 @@
 // A worker thread that works until it is terminated.
 'use strict';
-// A worker that never stops working on its cores and lanes: whoever started it terminates it in the middle.
+// A worker that never stops working on its cores and lanes: its parent terminates it in the middle.
 const { parentPort, workerData } = require('node:worker_threads');
 const { load, create, createReference, exercise } = require('./bare-core.cjs');
 const { createLane, exerciseLane } = require('./bare-lanes.cjs');

@@ -10,7 +10,7 @@ import type { Random } from '../../support/engine-bench.js';
 
 const VOCABULARY = 40;
 
-/** What the model makes of everything in front of a token, and of the token. */
+/** The result of the model's attention for a token, with everything in front of it. */
 function attend(before: number, value: number): number {
   return (Math.imul(before ^ value, 0x9e3779b1) + 0x7f4a7c15) | 0;
 }
@@ -36,8 +36,9 @@ export function continuation(text: readonly number[], count: number): number[] {
 export type Mood = (plan: ExecutorPlan) => Uint8Array | 'throws' | null;
 
 /**
- * A model whose KV of a token depends on that of all tokens before it, as in a real one of more than one layer. So what was
- * computed on top of a block that is wrong is wrong too, and stays so when the block is right again.
+ * A model whose KV of a token depends on that of all tokens before it, as in a real one of more
+ * than one layer. So the KV on top of a wrong block is wrong too, and stays so when the block is
+ * right again.
  *
  * It computes a step when it is submitted, and answers when it is told to. Without drafts.
  */
@@ -53,13 +54,13 @@ export class AttentiveExecutor implements Executor {
   /** Blocks whose KV is lost before the step is computed. */
   loses: (plan: ExecutorPlan) => number[] = () => [];
   mood: Mood = () => null;
-  /** What an answer has besides, or otherwise. */
+  /** The further or different fields of an answer. */
   adds: (answer: ExecutorResult) => object = () => ({});
   /** Whether a step is answered at once. */
   atOnce: () => boolean = () => true;
   readonly batch: InputBatch;
   readonly #kv: Int32Array;
-  /** Blocks that are lost and not told of. */
+  /** Blocks that are lost and not reported. */
   readonly #lost: number[] = [];
   readonly #blockSize: number;
 
@@ -106,7 +107,7 @@ export class AttentiveExecutor implements Executor {
     const counts = new Int32Array(plan.numRequests);
     const tokens: number[] = [];
     const errors = mood === null || mood === 'throws' ? undefined : mood;
-    // Entry by entry: in a step, an entry stands before the entries that hit its blocks.
+    // Entry by entry: in a step, an entry precedes the entries that hit its blocks.
     for (let i = 0; i < plan.numRequests; i++) {
       const fails = mood === 'throws' || (errors !== undefined && errors[i] !== 0);
       const token = this.#entry(inputs, tables, i, fails);
@@ -119,7 +120,10 @@ export class AttentiveExecutor implements Executor {
     return errors === undefined ? result : { ...result, errors };
   }
 
-  /** Writes the KV of the entry's tokens, each from all that stands before it. @returns the token behind the last */
+  /**
+   * Writes the KV of the entry's tokens, each from all tokens before it. @returns the token behind
+   * the last
+   */
   #entry(inputs: StepInputs, tables: StepTables, entry: number, fails: boolean): number {
     const { queryStart, numComputed, tokens, slots } = inputs;
     let all = 0;

@@ -3,10 +3,10 @@ import { Random, settled } from '../../support/engine-bench.js';
 import { FakeGrammar } from '../../support/fake-grammar.js';
 import { type AttentiveExecutor, continuation } from './attentive-executor.js';
 
-/** One request of a life, and what it should have said. */
+/** One request of a life, and its expected output. */
 interface Told {
   stream: RequestStream;
-  /** Of a session: what its chunks brought, in order. */
+  /** Of a session: the prompts and limits of its chunks, in order. */
   chunks: { prompt: number[]; maxTokens: number }[];
   isOpen: boolean;
   end: Promise<{ tokens: number[]; reason: string }>;
@@ -70,7 +70,7 @@ export class AttentiveLife {
     }
   }
 
-  /** The faults in the texts of requests that came to their ends. */
+  /** The faults in the texts of requests that have ended. */
   async wrongTexts(): Promise<string[]> {
     const wrong: string[] = [];
     for (const { stream, chunks, end } of this.told) {

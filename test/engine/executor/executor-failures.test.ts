@@ -74,7 +74,9 @@ const NO_ANSWERS: Record<string, (plan: ExecutorPlan) => unknown> = {
   }),
 };
 
-/** Answers in which only the row of "a", the first of two, is wrong; and what its reader is told. */
+/**
+ * Answers in which only the row of "a", the first of two, is wrong; and the error of its reader.
+ */
 const WRONG_ROWS: Record<string, [answer: (plan: ExecutorPlan) => unknown, message: RegExp]> = {
   failed: [
     (plan) => ({ ...answerOf(plan), errors: Uint8Array.of(7, 0) }),

@@ -69,7 +69,7 @@ describe('an executor of an engine with KV cache groups', () => {
         const hits = computedInStep(plan, tables, tables.groups[g].blockSize, g);
         expect(hits.map((hit) => Object.values(hit).join())).toEqual(readInStep(plan, tables, g));
         numHits += hits.length;
-        // It is a copy: writing into it changes nothing.
+        // The array is a copy: writing into it changes nothing.
         if (g > 0) numBlocks.fill(-1);
       }
     };

@@ -17,7 +17,7 @@ function nextState(state: number, token: number): number {
   return (31 * state + token + 1) % MODULUS;
 }
 
-/** What the token at a position counts for a later one. */
+/** The weight of the token at a position for a later one. */
 function weight(position: number): number {
   return 1 + (position % 97);
 }

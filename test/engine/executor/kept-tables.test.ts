@@ -11,7 +11,7 @@ const GRAMMAR = {
   validateTokens: (tokens: Int32Array) => tokens.length,
 };
 
-/** What an executor can read of one entry. */
+/** The values that an executor can read of one entry. */
 interface Read {
   id: string;
   needsAll: boolean;

@@ -8,7 +8,7 @@ import { schedulerOf } from '../../support/scheduler-of.js';
 import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
-/** An executor that hears of ends. */
+/** An executor that is notified of ends. */
 class HearingExecutor extends FakeExecutor {
   readonly events: string[] = [];
   onFinished: (handles: readonly number[]) => unknown = () => {};

@@ -19,7 +19,7 @@ const COLUMNS = [
   'maxOutputTokens',
 ] as const;
 
-/** What an executor in JavaScript can do to the plan that it was given. */
+/** The changes that an executor in JavaScript can make to its plan. */
 const TAMPERS: Record<string, (plan: Writable) => void> = {
   'counts no request': (plan) => {
     plan.numRequests = 0;
@@ -115,7 +115,7 @@ function draftsOf({ numRequests, maxOutputTokens }: ExecutorPlan): {
   return { tokens: new Int32Array(numRequests).fill(7), counts };
 }
 
-/** What three requests get, with a pool that is too small for them, and a row that fails. */
+/** The outputs of three requests, with a pool that is too small for them, and a row that fails. */
 async function life(pipelineDepth: 1 | 2, isLate: boolean, tamper: (plan: Writable) => void) {
   const executor = new Tampering(tamper, isLate);
   const engine = new Engine({

@@ -16,8 +16,8 @@ import { AttentiveExecutor, moody } from './attentive-executor.js';
 import { AttentiveLife } from './attentive-life.js';
 
 /**
- * What an executor that watches blocks can know from plans alone. It knows the text whose KV each
- * full block holds, as long as a later request may find it there.
+ * The knowledge that an executor that watches blocks can have from plans alone. It knows the text
+ * whose KV each full block holds, as long as a later request may find it there.
  */
 class Mirror {
   /** By block: the text up to the end of the block. */
@@ -37,7 +37,8 @@ class Mirror {
 
   /**
    * A step: first what is gone, then its entries in order, since one may hit what another one computes.
-   * @param published what the core would find now; null where blocks may wait for the token that completes them
+   * @param published the blocks that the core would find now; null where blocks may wait for the
+   * token that completes them
    */
   step(plan: ExecutorPlan, tables: StepTables, inputs: StepInputs, published: Int32Array | null): void {
     for (const block of plan.forgottenBlocks) this.findable.delete(block);
@@ -52,7 +53,7 @@ class Mirror {
     }
   }
 
-  /** Whatever it holds somebody may find. */
+  /** Every block that the mirror holds can be found. */
   #checkRest({ step }: ExecutorPlan, published: ReadonlySet<number>): void {
     this.numHeld += this.findable.size;
     for (const block of this.findable.keys())
@@ -131,7 +132,10 @@ describe('an executor that watches blocks', () => {
 });
 
 describe('what a plan says of blocks', () => {
-  /** A bench whose executor watches blocks. @returns also what each step was told: taken and forgotten ones */
+  /**
+   * A bench whose executor watches blocks. @returns also the blocks in each plan: taken and
+   * forgotten ones
+   */
   function watched(options: object = {}): {
     bench: EngineBench;
     said: { taken: number[]; forgotten: number[] }[];
@@ -147,7 +151,8 @@ describe('what a plan says of blocks', () => {
 
   it('a session drops the last token of its answer: the block that a step in flight completed with it is forgotten', async () => {
     const { bench, said } = watched({ pipelineDepth: 2 });
-    // It says 600, then 700, which ends the answer; the step behind that has computed 700 at position 7.
+    // The session generates 600, then 700, which ends the answer; the step behind that has computed
+    // 700 at position 7.
     const session = bench.submit({ prompt: prompt(6), maxTokens: 9, stopTokenIds: [700], resumable: true });
     bench.steps();
     await bench.executor.deliver(2);

@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { describe, expect, it } from 'vitest';
 import { answerOf, EngineBench, prompt } from '../../support/engine-bench.js';
 
-/** Whatever happens, nothing can be scheduled any more: all but one block is pinned away behind the scheduler's back. */
+/** Prevents every further schedule: all but one block is pinned behind the scheduler's back. */
 function starve(bench: EngineBench): void {
   const { core } = bench.engine.scheduler;
   const free = core.freeQueue();

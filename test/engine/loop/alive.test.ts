@@ -8,7 +8,10 @@ import { PATIENCE_MS } from '../../support/waiting.js';
 
 const PROGRAM = scriptArguments(import.meta.url, 'process/alive');
 
-/** What the program prints. A process that ends in the middle of a wait has exit code 13, and rejects. */
+/**
+ * The output of the program. A process that ends in the middle of a wait has exit code 13, and
+ * rejects.
+ */
 async function live(life: string): Promise<{ ends: Record<string, unknown>; stderr: string }> {
   const args = [...PROGRAM, life];
   const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { timeout: PATIENCE_MS });

@@ -72,7 +72,7 @@ class FullBench extends EngineBench {
   }
 }
 
-/** What is called with the full disk; the bench is made ready for it first. */
+/** The call with the full disk; the bench is prepared for it first. */
 type Entry = (bench: FullBench) => (() => unknown) | Promise<() => unknown>;
 
 /** Every call of the engine that goes into the scheduler, and has something written to the log there. */
@@ -176,7 +176,8 @@ function pinUnlogged({ core }: EngineBench['engine']['scheduler']): void {
   core.native.unpin(Int32Array.of(1));
 }
 
-// Pinned by: `change`, `judge`, `checkWhole`, and what `onBroken` is given (engine-state.ts), `Shutdown` (shutdown.ts).
+// Pinned by: `change`, `judge`, `checkWhole`, and the argument of `onBroken` (engine-state.ts),
+// `Shutdown` (shutdown.ts).
 describe('a scheduler that breaks because its log cannot be written', () => {
   it.each(Object.keys(CALLS))(
     'in %s: it throws a code, every stream ends with it, run() rejects, health says why',

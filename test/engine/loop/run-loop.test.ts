@@ -155,7 +155,7 @@ describe('a running engine', () => {
     for (let i = 0; i < 5; i++) await tick();
     bench.time += 60;
     const { made } = await countTimers(() => sleep(60));
-    // One of these is the test's own.
+    // The test itself made one of these timers.
     expect(made).toBeLessThan(4);
     await bench.executor.deliver();
     expect(await rejected).toMatchObject({ code: 'ERR_BLOCKSTEP_REQUEST' });

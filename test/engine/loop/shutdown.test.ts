@@ -8,7 +8,7 @@ import { schedulerOf } from '../../support/scheduler-of.js';
 const mine = new Error('mine');
 const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-/** What each call throws once the engine is gone. */
+/** The error codes of all calls once the engine is disposed. */
 function codesOf(bench: EngineBench): Record<string, string> {
   const { engine } = bench;
   const calls = {

@@ -158,7 +158,7 @@ describe('a step', () => {
   });
 
   it('delivers what ended while a step was scheduled, though nothing was executed', async () => {
-    // It outgrows the pool: 8 blocks of 4 hold 32 tokens.
+    // The request outgrows the pool: 8 blocks of 4 hold 32 tokens.
     const bench = new EngineBench({ numBlocks: 9 });
     const stream = bench.submit({ id: 'a', prompt: prompt(30), maxTokens: 30 });
     while (stream.numOutputTokens < 3) bench.engine.step();

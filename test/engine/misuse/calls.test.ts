@@ -387,7 +387,7 @@ describe('a wrong receiver', () => {
         const descriptor = Object.getOwnPropertyDescriptor(prototype, name)!;
         const method = (descriptor.value ?? descriptor.get) as () => unknown;
         if (name === Symbol.asyncIterator && object !== stream) continue;
-        // Whoever prints something must not fail of it.
+        // A program that prints an object must not fail because of it.
         if (name === inspect.custom) continue;
         for (const receiver of [{}, null, Object.create(object), new Proxy(object, {}), prototype]) {
           expect(

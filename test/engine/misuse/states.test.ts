@@ -61,7 +61,7 @@ const CALLS: Record<string, (bench: EngineBench) => unknown> = {
   stats: ({ engine }) => typeof engine.stats().steps,
 };
 
-/** What these say in every state in which they are refused; `ok` where they work. */
+/** The error code of each call in every state in which it is refused; `ok` where they work. */
 const EXPECTED: Record<State, Record<string, string>> = {
   new: {},
   working: {},
@@ -77,7 +77,7 @@ const EXPECTED: Record<State, Record<string, string>> = {
   disposed: Object.fromEntries(Object.keys(CALLS).map((name) => [name, 'ERR_BLOCKSTEP_DISPOSED'])),
 };
 
-/** What works in every state. */
+/** The calls that work in every state. */
 const ALWAYS: Record<string, (bench: EngineBench) => unknown> = {
   health: ({ engine }) => engine.health().state,
   'explain an id': ({ engine }) => engine.explain('a'),
@@ -217,7 +217,8 @@ describe('strict mode', () => {
     const bench = new EngineBench({ strict: true });
     const stream = bench.submit({ id: 'a', maxTokens: 9 });
     bench.engine.step();
-    // A foreign hand restamps a running request as finished would be: it stands in running and is not tracked.
+    // A foreign hand restamps a running request as finished would be: it is in `running` and is not
+    // tracked.
     const request = bench.engine.scheduler.get('a')!;
     bench.submit({ id: 'b', prompt: prompt(5, 1) });
     request.status = 'WAITING';

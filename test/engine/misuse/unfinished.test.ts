@@ -11,7 +11,7 @@ const script = fileURLToPath(new URL('process/unfinished.mjs', import.meta.url))
 
 const compiled = useCompiled();
 
-/** What a process says, and how it ends. */
+/** The output of a process, and its end. */
 async function live(
   life: string,
   flags: string[] = [],
@@ -25,7 +25,7 @@ async function live(
     text(child.stdout),
     text(child.stderr),
   ]);
-  // What Node itself says about a promise that nobody settles, and about traces.
+  // Node's own messages about a promise that nobody settles, and about traces.
   const said = err
     .replace(/Warning: Detected unsettled top-level await[\s\S]*?\n\n\n/, '')
     .replace(/\(Use `node --trace-warnings[^\n]*\n/g, '');

@@ -1,7 +1,7 @@
 import type { OutputEnd, OutputRequest } from '../../../src/engine/outputs/engine-outputs.js';
 import type { EngineOutputs, OutputsReader } from '../../../src/index.js';
 
-/** The outputs of one request, as a reader of all outputs has heard them. */
+/** The outputs of one request, as a reader of all outputs received them. */
 export interface Heard {
   readonly id: string;
   readonly tokens: number[];
@@ -56,7 +56,7 @@ export class Listener {
     }
   }
 
-  /** What was heard of requests with these ids, in the order in which they were heard of. */
+  /** The outputs of requests with these ids, in the order of their first outputs. */
   of(...ids: string[]): Heard[] {
     return [...this.byRequest.values()].filter(({ id }) => ids.includes(id));
   }

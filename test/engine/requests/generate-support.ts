@@ -12,7 +12,7 @@ export async function rested({ engine }: EngineBench): Promise<void> {
   await turn();
 }
 
-/** What the executor of the benches says to a prompt of so many tokens. */
+/** The tokens that the executor of the benches answers to a prompt of so many tokens. */
 export const said = (length: number, maxTokens: number) =>
   Array.from({ length: maxTokens }, (_, i) => 100 * (length + i));
 

@@ -115,7 +115,7 @@ describe('a batch and who drives the engine', () => {
     expect(bench.engine.isRunning).toBe(false);
     await rested(bench);
     expect(leftovers(bench.engine)).toEqual([]);
-    // It is the caller's again: nothing happens by itself.
+    // The engine is the caller's again: nothing happens by itself.
     const stream = bench.submit();
     for (let i = 0; i < 5; i++) await turn();
     expect(stream.numOutputTokens).toBe(0);
@@ -220,7 +220,7 @@ describe('a batch and a bounded queue', () => {
       );
       expect(results.map(textOf)).toEqual(lengths.map((length) => said(length, 6)));
       expect(bench.engine.stats().overloads).toBe(0);
-      // It waits for room in the queue, and not for requests to end.
+      // The call waits for room in the queue, and not for requests to end.
       expect(running).toBe(4);
       expect(most).toBeGreaterThan(0);
     }

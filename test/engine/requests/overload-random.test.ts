@@ -51,7 +51,9 @@ class Life {
     };
   }
 
-  /** The queue by its definition: what was submitted, was in no plan, and has not ended. */
+  /**
+   * The queue by its definition: requests that were submitted, were in no plan, and have not ended.
+   */
   queue(): { requests: number; tokens: number } {
     const waiting = this.known.filter(
       ({ stream, request }) => !stream.ended && !request.isFinished && request.firstScheduledAt < 0,

@@ -63,7 +63,7 @@ function withConnector(method: string, callBack: () => void): EngineBench {
   return new EngineBench({ connector });
 }
 
-/** What a call throws. */
+/** The message of the error that a call throws. */
 function messageOf(call: () => void): string {
   try {
     call();

@@ -5,7 +5,7 @@ import { RecentTokens } from '../../../src/engine/streams/recent-tokens.js';
 import type { Request, StepOutputs } from '../../../src/index.js';
 import { Random } from '../../support/engine-bench.js';
 
-/** A stream with a column: what it has been given, and what it should have been. */
+/** A stream with a column: the tokens it was given, and those it should have been given. */
 class Owner {
   readonly request: Request;
   readonly list = new TokenList();

@@ -87,7 +87,7 @@ describe('a stream', () => {
   });
 });
 
-// Pinned by: `#readTo`, `#setAwaited`, and what `#end` takes off (stream-buffer.ts).
+// Pinned by: `#readTo`, `#setAwaited`, and the tokens that `#end` subtracts (stream-buffer.ts).
 describe('the totals of many streams', () => {
   it.each([1, 2, 3, 4])('seed %i: are what a walk over those that have not ended finds', (seed) => {
     const random = new Random(seed);

@@ -126,7 +126,7 @@ describe('a reader', () => {
   it('is woken at most once a step, and only when it waits', async () => {
     const bench = new EngineBench({ numSpeculativeTokens: 3, pipelineDepth: 1 });
     bench.executor.answer = (plan) => {
-      // All drafts are right, so that a step brings four tokens.
+      // All drafts are right, so that a step generates four tokens.
       const counts = Int32Array.from(plan.maxOutputTokens.subarray(0, plan.numRequests));
       const total = counts.reduce((sum, count) => sum + count, 0);
       const drafts = { counts: new Int32Array(plan.numRequests).fill(3), tokens: new Int32Array(9).fill(5) };

@@ -41,7 +41,7 @@ interface Metadata {
   stores: Copy[];
 }
 
-/** Where the KV memory and the tier are, and what copies between them. */
+/** The places of the KV memory and the tier, and the lanes between them. */
 export interface Tiers {
   executor: Pick<ReferenceExecutorOptions, 'device' | 'defer'>;
   place: 'host' | 'pinned';
@@ -156,7 +156,7 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
         this.#reportNow.push(handle);
         continue;
       }
-      // Reported at once, and not begun while a step can read what it was to bring.
+      // Reported at once, and not begun while a step can read the KV that it was to load.
       const early = this.#bug === 'reports before it is over';
       const job = this.back.submit(
         Int32Array.from(sources.slice(0, targets.length)),
@@ -205,7 +205,9 @@ class TierConnector implements SchedulerConnector<Metadata>, WorkerConnector<Met
     this.back.dispose();
   }
 
-  /** Of requests that finished before the step was planned, so what they computed is there. */
+  /**
+   * Of requests that finished before the step was planned, so the KV that they computed is there.
+   */
   #store(stores: readonly Copy[]): void {
     for (const { handle, device, tier } of stores) {
       this.numStores++;
@@ -337,9 +339,7 @@ export function describeTierLife(tiers: Tiers): void {
   });
 }
 
-/**
- * A device that computes a step only now and then. @returns what an executor is told to defer steps with
- */
+/** A device that computes a step only now and then. @returns the `defer` option of an executor */
 function slowDevice(): { defer: (compute: () => void) => void } {
   const waiting: (() => void)[] = [];
   let ticks = 0;

@@ -116,7 +116,7 @@ describe('places of a text in a grammar', () => {
       const letters = [...'ab'].map((letter) => rules.letter([letter.charCodeAt(0), letter.charCodeAt(0)]));
       const written = Array.from({ length: 4 }, (): number[][] =>
         Array.from({ length: 1 + next(3) }, () => [
-          // What begins with a letter has no left recursion.
+          // A rule that begins with a letter has no left recursion.
           letters[next(2)],
           ...Array.from({ length: next(4) }, () => (next(2) === 0 ? letters[next(2)] : next(4))),
         ]),

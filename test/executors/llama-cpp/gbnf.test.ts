@@ -93,7 +93,10 @@ describe('a grammar in GBNF', () => {
   it.skipIf(!hasLlama)('is taken where llama.cpp takes it, and refused where it does not', async () => {
     const model = await use.model();
     const { native } = LlamaModel.nativeOf(model);
-    /** What llama.cpp takes, and no text or none to its end can be made by, or takes for ever. */
+    /**
+     * Grammars that llama.cpp takes, but that match no finite text, or that it takes for ever to
+     * read.
+     */
     const stricter =
       /matches no finite text|a character that a text can have|a range whose first|in more than/;
     const verdict = (run: () => void): boolean | null => {

@@ -51,7 +51,7 @@ describe.skipIf(!hasLlama)('threads and processes with llama.cpp', { timeout: MO
     // Threads of the process when nothing is computed: with 1 thread, with 2, after more steps with 2, and after its end.
     const [one, three, later, ended] = (await live('threads')) as number[][];
     const own = three.filter((thread) => !one.includes(thread));
-    // One that computes beside the context's own.
+    // The two are the context's own thread, and one that computes beside it.
     expect(own.length).toBe(2);
     expect(later).toEqual(expect.arrayContaining(own));
     expect(ended.filter((thread) => own.includes(thread))).toEqual([]);

@@ -8,7 +8,7 @@ const { model } = useLlama();
 
 /** Pre-tokenizers that cut by std::regex: the simplest pattern, those of the large families, and one with look-ahead for each character. */
 const PATTERNS = ['default', 'gpt-4o', 'tekken', 'deepseek-v3', 'deepseek-llm', 'falcon', 'bloom'];
-/** What one pattern or another takes as one word, however long it is. */
+/** Texts that one pattern or another takes as one word, however long they are. */
 const RUNS = ['.', ' ', 'A', '1', '漢', '\n'];
 const LENGTH = 30_000;
 

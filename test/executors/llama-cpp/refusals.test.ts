@@ -38,9 +38,10 @@ describe.skipIf(!hasLlama)('what is refused over llama.cpp', () => {
       bytes.write('blk.0.attn_x', bytes.indexOf('blk.0.attn_q'));
       writeFileSync(copy, bytes);
     });
-    // What llama.cpp alone notices.
+    // A model with a fault that llama.cpp alone notices.
     await expect(open(renamed)).rejects.toEqual(bad(/cannot be loaded: .*attn_q/));
-    // What nobody notices before a text needs it: the token of a byte is another one.
+    // A model with a fault that nobody notices before a text needs it: the token of a byte is
+    // another one.
     const pieces = use.path({ vocabulary: 'llama' });
     const bytes = readFileSync(pieces);
     bytes.write('<0x?1>', bytes.indexOf('<0x41>'));

@@ -63,7 +63,7 @@ export function useLlama(): {
   };
 }
 
-/** Where llama.cpp's libraries lie. */
+/** The folder of llama.cpp's libraries. */
 export function libraryFolder(): string {
   const { folder, reason } = llamaForTests();
   if (folder === null) throw new Error(reason);

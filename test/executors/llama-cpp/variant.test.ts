@@ -9,7 +9,10 @@ import { hasLlama, libraryFolder } from './use-llama.js';
 const isLinux = process.platform === 'linux' && process.arch === 'x64';
 
 describe.skipIf(!isLinux)('the variant of llama.cpp that is taken by itself', () => {
-  /** What is taken where these packages are installed, and these find a GPU; and which of them were asked. */
+  /**
+   * The variant that is chosen where these packages are installed, and these find a GPU; and the
+   * packages that were asked.
+   */
   async function chosen(installed: readonly string[], withGpu: readonly string[]) {
     const asked: string[] = [];
     const variant = await chooseVariant({
@@ -38,7 +41,7 @@ describe.skipIf(!isLinux)('the variant of llama.cpp that is taken by itself', ()
   it.skipIf(!hasLlama)('is asked in a process of its own, and a library for CPUs finds none', async () => {
     expect(await findsGpu({ folder: libraryFolder(), fallback: '' })).toBe(false);
     expect(await findsGpu({ folder: libraryFolder(), fallback: '/nowhere' })).toBe(false);
-    // It says so itself: a process that failed would end with another code.
+    // The process itself reports it: a process that failed would end with another code.
     const files = JSON.stringify(filesIn({ folder: libraryFolder(), fallback: '' }));
     const script = scriptArguments(import.meta.url, '../../../src/executors/llama-cpp/native/find-gpu');
     expect(spawnSync(process.execPath, [...script, files]).status).toBe(3);

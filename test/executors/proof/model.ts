@@ -3,14 +3,14 @@
 /** Few enough that stop tokens and prefix hits really happen. */
 export const VOCAB = 61;
 
-/** What a client may give as `params`. */
+/** The `params` that a client may give. */
 export interface SamplingParams {
   readonly seed: number;
 }
 
 export interface Sample {
   readonly token: number;
-  /** Stands for a log-probability: a number that another text or another seed would not give. */
+  /** A number in place of a log-probability, which another text or another seed would not give. */
   readonly extra: number;
 }
 
@@ -28,7 +28,9 @@ function mixText(start: number, text: string): number {
   return x;
 }
 
-/** What the first position attends to: whatever decides the KV beside the tokens. */
+/**
+ * The number that the first position attends to: everything that decides the KV beside the tokens.
+ */
 export function rootOf(cacheSalt: string | undefined, adapter: string | undefined): number {
   return mixText(mixText(17, cacheSalt ?? ''), adapter ?? '');
 }
@@ -38,7 +40,7 @@ export function kvOf(attended: number, token: number): number {
   return mix(mix(attended, 3), token);
 }
 
-/** What a position attends to, with one more position read. */
+/** The number that a position attends to, with one more position read. */
 export function attend(attended: number, kv: number): number {
   return mix(attended, kv);
 }

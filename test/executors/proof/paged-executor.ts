@@ -22,7 +22,10 @@ export interface RowFault {
   readonly answers: boolean;
 }
 
-/** Blocks that are lost with a step: before it is computed, so that what it brings is worthless, or behind it. */
+/**
+ * Blocks that are lost with a step: before it is computed, so that its tokens are worthless, or
+ * behind it.
+ */
 export interface Loss {
   readonly blocks: readonly number[];
   readonly early: boolean;
@@ -50,7 +53,7 @@ export interface PagedExecutorOptions {
   readonly faults?: FaultSource;
 }
 
-/** What is kept for a request, by handle, until it has ended. */
+/** The state of a request, by handle, until it has ended. */
 interface RequestState {
   readonly root: number;
   draftState: number;

@@ -7,11 +7,14 @@ export interface CheckInput {
   readonly config: RunConfig;
   /** Handles of the requests that were made to fail. */
   readonly faulted: ReadonlySet<number>;
-  /** The engine was disposed with everything in flight: whatever had not ended fails with it. */
+  /**
+   * The engine was disposed with everything in flight: every request that had not ended fails with
+   * it.
+   */
   readonly disposed: boolean;
 }
 
-/** What is wrong about a request that is over; empty if nothing is. */
+/** The faults of a request that is over; empty if there are none. */
 export function checkClient(client: Client, { config, faulted, disposed }: CheckInput): string[] {
   const wrong: string[] = [];
   const expected = expectedAnswers(client.item, config.options.maxModelLen);
@@ -40,7 +43,7 @@ export function checkClient(client: Client, { config, faulted, disposed }: Check
   return [...wrong, ...checkAnswers(client, expected, config)];
 }
 
-/** Whoever was aborted or failed has ended in a way that says so. */
+/** A request that was aborted or failed has ended with that reason. */
 function checkEnd(client: Client): string[] {
   if (client.failed) return [];
   return client.result === null ? ['has neither failed nor a result'] : [];

@@ -2,7 +2,7 @@
 import type { RequestResult, RequestStream } from 'blockstep';
 import type { WorkItem } from './proof-work.js';
 
-/** What a reader got of one answer. */
+/** The tokens and the end of one answer, as a reader got them. */
 export interface ReadAnswer {
   readonly tokens: number[];
   readonly extras: unknown[];

@@ -148,7 +148,7 @@ export class Run {
     else this.#abortOne();
   }
 
-  /** What clients do between two steps. */
+  /** The actions of clients between two steps. */
   #act(force: boolean): void {
     const random = this.#random;
     const { rates, numRequests } = this.config;
@@ -180,7 +180,7 @@ export class Run {
       if (this.#random.chance(0.3)) this.#executor.answerHeld();
       while (this.#executor.numQueued > 0 && this.#random.chance(this.config.rates.compute))
         this.#executor.computeNext();
-      // Whoever waits for a step or an output is told in a microtask.
+      // A promise of a step or an output settles in a microtask.
       for (let i = 0; i < 3; i++) await Promise.resolve();
       if (round === this.config.disposeAfter) return this.#engine.dispose();
       if (this.#clients.length === this.config.numRequests && this.#clients.every((c) => c.stream.ended))

@@ -1,5 +1,4 @@
-// The requests of a proof, and what happens to them: aborts, resets, failing rows and steps, lost
-// blocks.
+// The requests of a proof, and their events: aborts, resets, failing rows and steps, lost blocks.
 import type { StopConditions } from '../../../src/scheduler/request/stop-conditions.js';
 import { type Sample, UnpagedModel, VOCAB } from './model.js';
 import type { RunConfig } from './proof-config.js';
@@ -101,7 +100,7 @@ export class WorkSource {
   }
 }
 
-/** What the answers to a request's turns are, computed without blocks. */
+/** The answers to a request's turns, computed without blocks. */
 export function expectedAnswers(item: WorkItem, maxModelLen: number): Answer[] {
   const model = new UnpagedModel(item.cacheSalt, item.adapter);
   return item.turns.map((turn, i) => {

@@ -1,7 +1,10 @@
 import type { ExecutorResult } from 'blockstep';
 import type { Sample } from './model.js';
 
-/** Collects what a step brings, entry by entry in plan order. Each step has arrays of its own, since several are in flight. */
+/**
+ * Collects the results of a step, entry by entry in plan order. Each step has arrays of its own,
+ * since several are in flight.
+ */
 export class ResultBuilder {
   readonly #tokens: number[] = [];
   readonly #extras: number[] = [];

@@ -14,7 +14,7 @@ export type Sizes = SchedulerOptions & { pipelineDepth: Depth };
 /** On the host steps are computed later, in turns of the event loop. */
 export const ON_HOST: Where = { defer: (act) => setImmediate(act) };
 
-/** Where the reference executor computes. */
+/** The device on which the reference executor computes. */
 export type Where = Pick<ReferenceExecutorOptions, 'device' | 'defer'>;
 
 /** An engine over real KV data, which finds every wrong block. */

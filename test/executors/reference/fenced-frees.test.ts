@@ -88,7 +88,7 @@ beforeAll(async () => {
 });
 afterAll(() => source.driver.dispose());
 
-/** What a random life over a small pool found wrong, and what happened in it. */
+/** The faults of a random life over a small pool, and its events. */
 async function live(seed: number, fenceFrees: boolean, aborts: boolean) {
   const next = seeded(seed);
   const connector = new EagerConnector(source);

@@ -35,7 +35,7 @@ describe('what a reference executor finds', () => {
       'unwritten-read by entry 0 ("h1", handle 1) at position 5 in block 2, expected 7, generation 1',
     ]);
     run(executor, { handle: 2, computed: 6, input: [5], blocks: [3, 4] });
-    expect(executor.numFaults).toBe(2); // what it wrote there later was its own
+    expect(executor.numFaults).toBe(2); // the later writes there were its own
     const { plan: again, tables: wrong } = handMade([{ handle: 1, computed: 6, input: [5], blocks: [3, 2] }]);
     executor.execute(again, wrong);
     expect(executor.faults.slice(2, 4)).toMatchObject([
@@ -83,7 +83,7 @@ describe('what a reference executor finds', () => {
     expect([foreignWrite.kind, wrong.kind, wrong.owner]).toEqual(['foreign-write', 'foreign-read', 2]);
     using other = handExecutor();
     run(other, ADMITTED);
-    // Taken by a request that has not written into it yet: what stands there looks right.
+    // Taken by a request that has not written into it yet: the data there looks right.
     run(other, { ...ADMITTED, handle: 2, blocks: [3, 1], input: PROMPT.slice(0, 2), samples: false });
     expect(faultsOf(() => run(other, stale))).toMatchObject([
       { kind: 'stale-read', position: 0, block: 1, owner: 1, generation: 2, foundGeneration: 1 },

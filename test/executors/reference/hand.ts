@@ -18,7 +18,9 @@ export function handExecutor(options: Partial<ReferenceExecutorOptions> = {}): R
   return new ReferenceExecutor({ ...HAND, ...options });
 }
 
-/** One entry of a plan made by hand. What is left out is that of a running decode. */
+/**
+ * One entry of a plan made by hand. Fields that are left out have the values of a running decode.
+ */
 export interface HandEntry {
   handle: number;
   /** 0 running, 1 new, 2 resumed. */

@@ -84,7 +84,7 @@ describe('misuse of a reference executor', () => {
   });
   afterEach(() => executor.dispose());
 
-  /** That the executor is as good as new. */
+  /** Checks that the executor is as good as new. */
   function expectUnharmed(): void {
     const first = handMade([ADMITTED]);
     expect([...(executor.execute(first.plan, first.tables) as ExecutorResult).counts.slice(0, 1)]).toEqual([

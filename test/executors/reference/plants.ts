@@ -20,7 +20,10 @@ const CONFIGS: Record<string, Partial<WithRules<SchedulerOptions>>> = {
   'eagle drafts, depth 3': { numSpeculativeTokens: 3, speculativeMethod: 'eagle', pipelineDepth: 3 },
 };
 
-/** One place where an error is planted: of the n-th gathered plan, an entry, and what `index` means to the kind. */
+/**
+ * One place where an error is planted: of the n-th gathered plan, an entry, and the meaning of
+ * `index` for the kind.
+ */
 interface Place {
   call: number;
   entry: number;
@@ -38,11 +41,13 @@ interface Run {
 interface Kind {
   places(plan: Plan, tables: StepTables): { entry: number; index: number }[];
   plant(run: Run, plan: Plan, tables: StepTables, place: Place): boolean;
-  /** What the executor must say, one of these at least, of the step in which it was planted. */
+  /**
+   * The faults that the executor must report for the step with the error, one of these at least.
+   */
   finds: readonly MismatchKind[];
 }
 
-/** What is found by reading the memory back. */
+/** The faults that are found by reading the memory back. */
 const WRONG_DATA = ['unwritten-read', 'stale-read', 'foreign-read', 'wrong-read'] as const;
 
 /** Where drafts were rejected after a plan was made, it has places that are not read: those are compared only. */
@@ -214,7 +219,7 @@ const KINDS: Record<string, Kind> = {
   },
 };
 
-/** What a scheduler and an executor are made with. */
+/** The options of a scheduler and an executor. */
 interface Config {
   options: Partial<WithRules<SchedulerOptions>>;
   reference: Partial<ReferenceExecutorOptions>;
@@ -283,7 +288,10 @@ function spread<T>(list: readonly T[]): T[] {
   return rank.map((at) => list[place.indexOf(at)]);
 }
 
-/** What was found in the step in which an error was planted; null if it could not be planted there. */
+/**
+ * The faults found in the step in which an error was planted; null if it could not be planted
+ * there.
+ */
 async function runWith(config: Config, kind: Kind, place: Place): Promise<ReferenceFault[] | null> {
   let call = 0;
   let plantedIn = -1;

@@ -22,7 +22,7 @@ export interface Submitted {
   answer: Promise<ExecutorResult>;
 }
 
-/** Where a GPU reads the tables. */
+/** The memory in which a GPU reads the tables. */
 export type TablesIn = 'pinned' | 'device';
 
 /** Called between a gather and the execution of its plan. */
@@ -33,7 +33,7 @@ export type Tamper = (plan: Plan, tables: StepTables) => void;
  * when `computeAll` is called, or at the latest when their answer is needed. They are in flight
  * until then.
  *
- * On a GPU (`device`) they are computed when it comes to them. With 'pinned' it reads the host's
+ * On a GPU (`device`) the GPU computes them in its own time. With 'pinned' it reads the host's
  * tables, as they are after the tamper, in pinned memory. With 'device' the core has a mirror on
  * the GPU, and gathers there too.
  */

@@ -1,4 +1,4 @@
-// F19, F20, F21, F22: blocks that a load did not bring.
+// F19, F20, F21, F22: blocks that a load failed to load.
 import type { Mutation } from './mutation.js';
 
 const test = 'test/guards/invalid-blocks.test.ts';

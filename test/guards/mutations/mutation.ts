@@ -7,11 +7,11 @@ export interface Mutation {
   /** Must occur exactly once in the file. */
   find: string;
   replace: string;
-  /** Where the tests are. */
+  /** The file of the tests. */
   test: string;
   /** More edits, where one guard stands behind another and neither alone is missed. */
   also?: readonly Edit[];
-  /** What the source does with it, in a few words. */
+  /** The behaviour of the mutated source, in a few words. */
   means?: string;
 }
 

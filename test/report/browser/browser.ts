@@ -19,7 +19,10 @@ export async function openBrowser(): Promise<Browser> {
 
 export interface View {
   page: Page;
-  /** What a good page does none of: messages on the console, uncaught errors, dialogs, requests but that for itself. */
+  /**
+   * The incidents that a good page has none of: messages on the console, uncaught errors, dialogs,
+   * requests but that for itself.
+   */
   incidents: string[];
 }
 
@@ -53,7 +56,7 @@ export async function openPage(
 export async function changeView({ page }: View, width: number, colorScheme: Scheme): Promise<void> {
   await page.emulateMedia({ colorScheme });
   await page.setViewportSize({ width, height: 900 });
-  // Both are heard of before the next frame, and drawn by the one after it.
+  // Both events arrive before the next frame, and the one after it draws them.
   await page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)))),
   );
@@ -100,7 +103,7 @@ export async function faintTexts(page: Page): Promise<{ checked: number; faint: 
   });
 }
 
-/** What is wrong with the charts as they are drawn; and how many texts and curves each one has. */
+/** The faults of the charts as they are drawn, and the number of texts and curves of each chart. */
 export async function inspectCharts(
   page: Page,
 ): Promise<{ problems: string[]; charts: { id: string; texts: number; drawn: number }[] }> {

@@ -250,7 +250,7 @@ describe.skipIf(CHROMIUM === undefined)('pages in a browser', () => {
     const light = await curve();
     expect(light.color).toBe('#0b5fc0');
     await page.emulateMedia({ colorScheme: 'dark' });
-    // It draws at the next frame.
+    // The page draws at the next frame.
     await expect.poll(async () => (await curve()).color).toBe('#62a8f5');
     await page.setViewportSize({ width: 390, height: 900 });
     await page.waitForFunction(() => (document.querySelector('#running svg')?.clientWidth ?? 999) < 390);

@@ -15,7 +15,7 @@ type Write = (name: string, content: string) => string;
 /** Pages of all kinds, by their content. */
 export interface Pages {
   paths: ReadonlyMap<string, string>;
-  /** What the first one shows, as `--json` prints it. */
+  /** The contents of the first page, as `--json` prints them. */
   report: Report;
 }
 

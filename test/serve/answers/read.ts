@@ -1,7 +1,10 @@
 import type { AnswerReader, AnswerSink } from '../../../src/serve/answers/answer-reader.js';
 import type { ToolSchemas } from '../../../src/serve/answers/forms/call-form.js';
 
-/** What was read of an answer: its text, what the model thought, and its calls with their arguments as values. */
+/**
+ * The parts of an answer: its text, the model's reasoning, and its calls with their arguments as
+ * values.
+ */
 export interface Read {
   content: string;
   reasoning: string;

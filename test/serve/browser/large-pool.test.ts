@@ -51,7 +51,8 @@ describe.skipIf(CHROMIUM === undefined)('a page of 100,000 blocks and 1,000 requ
     const counts = () =>
       page.evaluate(() => Reflect.get(window, 'counts') as { images: number; rectangles: number });
     const drawn = await counts();
-    // Those from before the test began to count, and one because the box got its size, are at most three.
+    // Maps from before the test began to count, and one for the first size of the box, are at most
+    // three.
     expect(drawn.images).toBeGreaterThanOrEqual(maps.first - 1);
     expect(drawn.images).toBeLessThanOrEqual(maps.first + 3);
     expect(drawn.rectangles).toBe(0);

@@ -6,7 +6,10 @@ import { PATIENCE_MS } from '../../support/waiting.js';
 
 export interface ServedView {
   readonly page: Page;
-  /** What a good page does none of: messages on the console, uncaught errors, dialogs, requests elsewhere. */
+  /**
+   * The incidents that a good page has none of: messages on the console, uncaught errors, dialogs,
+   * requests elsewhere.
+   */
   readonly incidents: string[];
 }
 

@@ -98,7 +98,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     const { numBlocks } = engine.scheduler.config;
     await page.locator('#map').hover({ position: await placeOnMap(page, first, numBlocks) });
     await expectText(page, '#map-readout', `Block ${first}: in use; held by ${id}`);
-    // It is still said when the map has changed.
+    // The text is still there when the map has changed.
     await page.waitForResponse((response) => response.url().endsWith('/blocks') && response.status() === 200);
     await page.waitForResponse((response) => response.url().endsWith('/blocks') && response.status() === 200);
     expect(await textOf(page, '#map-readout')).toBe(`Block ${first}: in use; held by ${id}`);
@@ -116,7 +116,7 @@ describe.skipIf(CHROMIUM === undefined)('the page of a server', () => {
     expect(await colorOf(first)).toEqual(plain[0]);
     await page.locator('#forget').click();
     await expect.poll(() => colorOf(1500)).toEqual(plain[1]);
-    // It is the test that reads pixels back.
+    // The test itself reads pixels back.
     expect(incidents.filter((text) => !text.includes('getImageData'))).toEqual([]);
   });
 

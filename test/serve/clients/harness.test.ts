@@ -3,7 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { BYTES, Sayer } from '../model/small-model.js';
 import { type Answer, answerOf, MODEL, serve } from '../support/served.js';
 
-/** What lm-evaluation-harness asks to score a continuation, and to generate (its model `local-completions`). */
+/**
+ * The bodies by which lm-evaluation-harness scores a continuation, and generates (its model
+ * `local-completions`).
+ */
 const SCORED = { model: MODEL, temperature: 0, max_tokens: 1, logprobs: 1, seed: 1234, echo: true };
 const GENERATED = { model: MODEL, max_tokens: 4, temperature: 0, stop: ['\n\n'], seed: 1234 };
 

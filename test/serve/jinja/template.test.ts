@@ -4,7 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { Template } from '../../../src/serve/jinja/template.js';
 import { isQuick } from '../../support/share.js';
 
-/** Templates, and what Jinja 3.1.6 makes of them in Python with the settings of Hugging Face's library; null: it raises. */
+/**
+ * Templates, and the output of Jinja 3.1.6 for them in Python with the settings of Hugging Face's
+ * library; null: it raises.
+ */
 const PYTHON = JSON.parse(readFileSync(new URL('python.json', import.meta.url), 'utf8')) as [
   string,
   string | null,
@@ -82,7 +85,7 @@ describe('a template', () => {
 
   it.each([
     ['{% for i in range(10**9) %}{% endfor %}', 'range too big'],
-    // It takes seconds.
+    // These templates take seconds.
     ...(isQuick
       ? []
       : [

@@ -65,7 +65,7 @@ export class NotedGrammar implements Grammar {
 /** An executor that says one text in every answer, and notes what it was asked for. */
 export class Sayer implements Executor {
   readonly usesTables = false;
-  /** What came with each request, in their order. */
+  /** The parameters of each request, in their order. */
   readonly params: unknown[] = [];
   readonly prompts: number[] = [];
   readonly grammars: (Grammar | null)[] = [];

@@ -10,7 +10,7 @@ import {
 import { NotedGrammar } from '../model/small-model.js';
 import { MODEL, serve } from './served.js';
 
-/** What a scripted model answers: a text, or one that follows from the format that it is held to. */
+/** The answer of a scripted model: a text, or one that follows from the format of the request. */
 export type Line = string | ((format: TextFormat | null) => string);
 
 /** An executor that answers request after request with the texts of a script. */

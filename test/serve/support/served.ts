@@ -57,7 +57,10 @@ export async function serve({
   return { engine, executor, app, url, post };
 }
 
-/** What a server answers with, as far as tests read it; each kind of answer has some of these. */
+/**
+ * The fields of a server's answers, as far as tests read them; each kind of answer has some of
+ * these.
+ */
 export interface Answer {
   readonly id: string;
   readonly choices: readonly {

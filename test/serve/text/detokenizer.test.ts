@@ -21,7 +21,7 @@ function whole(tokens: Int32Array): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
 }
 
-/** The pieces that the tokens bring, the end's last. */
+/** The pieces of text of the tokens, the end's last. */
 function pieces(tokens: Int32Array): string[] {
   const detokenizer = new Detokenizer(o200k);
   return [...Array.from(tokens, (token) => detokenizer.push(token)), detokenizer.end()];

@@ -11,7 +11,7 @@ vi.mock('../../../src/scheduler/scheduler.js', async (importOriginal) => {
   class DecidedScheduler extends original.Scheduler {
     constructor(options: ConstructorParameters<typeof original.Scheduler>[0]) {
       const isOfHost = OF_HOST.some((name) => options[name] != null);
-      // An engine's options stand partly behind the object itself.
+      // Some of an engine's options are on the prototype of the object.
       super(isOfHost ? options : Object.create(options, { authority: { value: 'device' } }));
     }
 

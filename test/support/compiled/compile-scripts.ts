@@ -31,7 +31,7 @@ const DAY_MS = 86_400_000;
 const CLOCK_MS = 100;
 /** The folder of a folder of compiled scripts in which they are bundled. */
 const TOGETHER = 'together';
-/** What is started in threads and processes of its own, and never imported. */
+/** The scripts that are started in threads and processes of their own, and never imported. */
 const STARTED = [
   'bench/cases/lives-process.ts',
   'bench/docs/main.ts',
@@ -63,9 +63,10 @@ const SCRIPTS = [
 ];
 
 /**
- * Before all suites: compiles the package, which they import so (`compiled-package.ts`), and the scripts of threads and processes
- * with everything that they import. Compiled they start in a tenth of the processor time that `tsx` takes. Who starts them looks whether a source has changed since (`isFresh`), so
- * that nothing is tested that was there before.
+ * Before all suites: compiles the package, which they import so (`compiled-package.ts`), and the
+ * scripts of threads and processes with everything that they import. Compiled they start in a tenth
+ * of the processor time that `tsx` takes. The starter of a script checks whether a source has
+ * changed since (`isFresh`), so that no test runs an old build.
  */
 export default async function compileScripts(): Promise<void> {
   process.env['BLOCKSTEP_COMPILED'] = await compiledFolder();
@@ -81,7 +82,7 @@ export async function compiledFolder(): Promise<string> {
   return latest() ?? (await compile());
 }
 
-/** What an earlier run has compiled, if no source has changed since. */
+/** The folder of an earlier run, if no source has changed since. */
 function latest(): string | null {
   if (!existsSync(FOLDERS)) return null;
   const folders = readdirSync(FOLDERS).map((name) => join(FOLDERS, name));
@@ -91,7 +92,8 @@ function latest(): string | null {
 function isLatest(folder: string): boolean {
   try {
     const list = JSON.parse(readFileSync(join(folder, LIST), 'utf8')) as CompiledScripts;
-    // A copy of the whole tree brings the folders of the tree that it was copied from, which are of other sources.
+    // A copy of the whole tree has the folders of the tree that it was copied from, which are of
+    // other sources.
     return list.root === ROOT && MADE_BY.every((path) => path in list.files) && isFresh(list);
   } catch {
     // Another run is making it, or was ended while it did.

@@ -5,7 +5,7 @@ import { dirname, isAbsolute, join, relative } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { type Plugin, rolldown } from 'rolldown';
 
-/** What the scripts read at run time beside what they import. */
+/** The files that the scripts read at run time beside their imports. */
 const ASSETS = ['src/report/browser/page.js'];
 /** The script of the server's page, which the build makes one file of; made where it is among the scripts. */
 const PAGE_SCRIPT = 'src/serve/page/browser/main.ts';
@@ -38,7 +38,8 @@ export async function compileInto(
     tsconfig: true,
     treeshake: false,
     transform: { target: 'es2022' },
-    // What is from another package is imported from there; examples import this one by its name, which tsconfig.json explains.
+    // Imports from another package stay imports; examples import this one by its name, which
+    // tsconfig.json explains.
     external: (id) => !isAbsolute(id) && !/^(\.|\0|blockstep\b|@oxc-project\/runtime\/)/.test(id),
     plugins:
       edit === undefined
@@ -72,7 +73,7 @@ export async function compileInto(
  * @param folder that `compileInto` has filled
  * @param together name of a folder in it, into which the bundles come, at the same places
  * @param starts scripts that are only started, and never imported: they are replaced by their bundles
- * @param faces what programs import; it stays what it is beside its bundle
+ * @param faces scripts that programs import; each stays as it is beside its bundle
  */
 export async function bundleTogether(
   folder: string,
@@ -105,7 +106,10 @@ export async function bundleTogether(
     writeFileSync(join(folder, path), `import ${JSON.stringify(relativeUrl(path, join(together, path)))};\n`);
 }
 
-/** Modules find what lies beside them, and who they are, as if they lay where they were compiled to. */
+/**
+ * Modules find the files beside them, and their own names, as if they were in the folder of the
+ * output.
+ */
 function inPlace(folder: string, together: string): Plugin {
   const mark = '__placeOfModule__';
   return {
@@ -120,7 +124,7 @@ function inPlace(folder: string, together: string): Plugin {
   };
 }
 
-/** What names a file in another one; both are paths below one folder. */
+/** The relative URL of a file for another one; both are paths below one folder. */
 function relativeUrl(from: string, to: string): string {
   const path = relative(dirname(from), to);
   return path.startsWith('.') ? path : `./${path}`;

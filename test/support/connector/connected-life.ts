@@ -12,7 +12,7 @@ import { type Script, ScriptedConnector } from './scripted-connector.js';
 const THROWING = ['new', 'match', 'alloc', 'metadata', 'output', 'finished', 'cancel', 'reset'];
 const NEVER_ENDS = { load: 0, reclaim: 0, grammar: 0, streamingInput: 0 };
 
-/** What each request's connector does, drawn by its name. */
+/** The behaviour of each request's connector, drawn by its name. */
 function drawScript(seed: number, id: string, children: number, isCalm: boolean): Script {
   const random = new Random(mix(seed, mix(id.length, Number(id.slice(1)))));
   const chance = (percent: number): boolean => random.chance(percent);
@@ -271,7 +271,7 @@ export class ConnectedLife {
     this.scheduler.resetPrefixCache(options);
   }
 
-  /** What the connector does while it is asked. */
+  /** The actions of the connector while it is asked. */
   #inside(): void {
     if (this.random.chance(10)) this.#pin();
     if (this.#isCalm && this.random.chance(10)) this.#wake();

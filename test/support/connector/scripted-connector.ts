@@ -12,7 +12,10 @@ import type {
 import type { Plan, Request } from '../../../src/index.js';
 import type { FinishReason } from '../../../src/scheduler/request/status.js';
 
-/** What a scripted connector does for one request, by external id; everything else is 0 or false. */
+/**
+ * The behaviour of a scripted connector for one request, by external id; everything else is 0 or
+ * false.
+ */
 export interface Script {
   /** Tokens that it has of the request, from the first on. */
   ext?: number;
@@ -23,14 +26,14 @@ export interface Script {
   oneshot?: boolean;
   /** Answers null so many times first. */
   defer?: number;
-  /** It says when it is to be asked again. */
+  /** The connector itself announces when it is to be asked again. */
   wakes?: boolean;
   /** Wants the blocks of a request that ended; of one that was aborted. */
   delayFree?: boolean;
   delayAbort?: boolean;
   /** Answers so even if there are none. */
   delayEmpty?: boolean;
-  /** Who reports that it was sent. */
+  /** The children that report the delivery. */
   children?: number[];
   delivers?: boolean;
 }
@@ -47,7 +50,7 @@ export class ScriptedConnector implements SchedulerConnector {
   readonly protection: Protection | readonly Protection[];
   readonly reporters: readonly (readonly number[])[];
   readonly outputs: ConnectorOutput[] = [];
-  /** What requests that ended left behind, as it was told. */
+  /** The hand-overs of requests that ended, as the connector received them. */
   readonly handOvers: { id: string; handOver: HandOver }[] = [];
   pins: BlockPins | null = null;
   view!: KvView;

@@ -9,9 +9,9 @@ import type {
 /** A worker side that reports what a test puts into `next`, and writes down every call. */
 export class ScriptedWorker implements WorkerConnector {
   readonly calls: string[] = [];
-  /** Handles of finished requests that it was told of, in order. */
+  /** Handles of finished requests that it received, in order. */
   readonly finished: number[] = [];
-  /** What the next rounds report, the first one first. */
+  /** The reports of the next rounds, the first one first. */
   readonly next: (ConnectorOutput | null)[] = [];
   readonly throwing = new Set<string>();
 

@@ -47,7 +47,7 @@ export function loraFile(lora: RandomLora = {}, model: RandomModel = {}): GgufFi
   return file;
 }
 
-/** What a model is with an adapter merged into its weights: `RandomModel.change`. */
+/** The change of a model's weights by a merged adapter: `RandomModel.change`. */
 export function merged(lora: RandomLora): NonNullable<RandomModel['change']> {
   return (name, [inputs, outputs], weights) => {
     const { rank = 4, alpha = rank / 2 } = lora;

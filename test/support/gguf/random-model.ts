@@ -33,7 +33,10 @@ export interface RandomModel {
   readonly contextLength?: number;
   /** Tokens of a sliding window, with `gemma3`. Default 64. */
   readonly window?: number;
-  /** How vectors of tokens become one of a text, by llama.cpp's numbers: 1 mean, 2 of the first, 3 of the last, 4 a score. Default null: not said. */
+  /**
+   * How vectors of tokens become one of a text, by llama.cpp's numbers: 1 mean, 2 of the first, 3
+   * of the last, 4 a score. Default null: not written.
+   */
   readonly pooling?: number | null;
   /** Default `CHAT_TEMPLATE`; null: none. */
   readonly chatTemplate?: string | null;
@@ -92,7 +95,7 @@ export function endTokens(vocabulary: VocabularyKind = 'gpt2'): readonly number[
   return vocabulary === 'llama' ? [2, 4] : [1, 3];
 }
 
-/** The text that the token which begins every prompt stands for. */
+/** The text of the token that begins every prompt. */
 export function beginText(vocabulary: VocabularyKind = 'gpt2'): string {
   return SPECIAL_TOKENS[vocabulary].bos;
 }
@@ -154,11 +157,11 @@ interface Put {
   /** @param gain by how much it makes a vector longer */
   matrix(name: string, shape: readonly [number, number], gain: number): void;
   ones(name: string, size: number): void;
-  /** What is small, and stays F32. @param name with its suffix */
+  /** Puts a small tensor, which stays F32. @param name with its suffix */
   small(name: string, shape: readonly number[], least: number, most: number): void;
 }
 
-/** What an architecture has of its own. */
+/** The parts that are special to an architecture. */
 interface Architecture {
   head(file: GgufFile, model: Model, key: (name: string) => string): void;
   layer(put: Put, model: Model, layer: number): void;
@@ -248,7 +251,10 @@ function writeHeads(file: GgufFile, { heads, kvHeads }: Model, key: (name: strin
   file.f32(key('rope.freq_base'), 10_000);
 }
 
-/** What a model that reads in both directions has beside its layers: positions, and a head that scores. */
+/**
+ * The tensors that a model that reads in both directions has beside its layers: positions, and a
+ * head that scores.
+ */
 function putReader(put: Put, model: Model): void {
   const { width, layers, contextLength, pooling } = model;
   put.matrix('position_embd', [width, contextLength], 1);

@@ -72,7 +72,7 @@ export class RedisServer {
     await ended;
   }
 
-  /** Runs a command of the server. @returns what it said */
+  /** Runs a command of the server. @returns its output */
   command(...words: string[]): string {
     return execFileSync('redis-cli', ['-s', this.socket, ...words], { encoding: 'utf8' }).trim();
   }

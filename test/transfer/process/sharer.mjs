@@ -1,5 +1,5 @@
-// Shares an arena, prints its descriptor, and lives until it is killed. Whatever is written to its input as a block's
-// number is answered with the first byte of that block.
+// Shares an arena, prints its descriptor, and lives until it is killed. A block's number on its
+// input is answered with the first byte of that block.
 import { createInterface } from 'node:readline';
 
 const { BlockArena } = await import(new URL('transfer.js', process.env['BLOCKSTEP_INDEX']).href);

@@ -56,7 +56,7 @@ inline std::atomic<u64> progress{0};
 /// The name and the budget of a figure.
 struct Label {
   std::string name;
-  const char* authority = nullptr;  // who decides: host, device, or nobody
+  const char* authority = nullptr;  // the side that decides: host, device, or nobody
   std::string beside = "idle";      // concurrent work of the GPU
   double budget = 0;                // microseconds; 0: none
   u64 block_bytes = 0;              // of copies: bytes of a block, and total bytes

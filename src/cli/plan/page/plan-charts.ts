@@ -161,7 +161,7 @@ export function paretoChart(told: Told): Chart {
   };
 }
 
-/** How near the best and the median point of each value of an option come to the bounds. */
+/** A chart of the best and the median point of each value of an option, relative to the bounds. */
 export function knobChart({ knob, values }: Sensitivity): Chart {
   const color = colorOf(SOURCE);
   const source = values.map(({ value, best, median }) => [value, percentOf(best), percentOf(median)]);
@@ -200,7 +200,7 @@ export function knobChart({ knob, values }: Sensitivity): Chart {
   };
 }
 
-/** How near a finalist comes to the bounds as the load grows. */
+/** A chart of a finalist relative to the bounds, as the load grows. */
 export function loadChart({ point, capacity, band }: Finalist, i: number): Chart {
   const color = colorOf(SOURCE);
   const source = capacity.tried.map(({ requestsPerSecond, strain }) => [

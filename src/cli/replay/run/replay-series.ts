@@ -76,7 +76,7 @@ export class ReplaySeries implements ReplayObserver {
     if (plan.totalTokens > 0) this.#inFlight.push({ plannedMs: nowMs, numRequests });
     this.preemptions.count(plan.preempted.length);
     this.preemptions.settle(nowMs);
-    // Only admissions do lookups, and they stand last in a plan.
+    // Only admissions do lookups, and they are last in a plan.
     const last = numRequests - 1;
     if (last >= 0 && plan.kinds[last] !== EntryKind.running) this.#lookups(nowMs);
   }

@@ -71,7 +71,7 @@ export function makeTiers(executor: LlamaExecutor, { hostBytes, path }: Offload)
   return { sides, closed: () => sides.workers[0].closed };
 }
 
-/** What is kept where, for the user. */
+/** The places of KV blocks outside of the executor, for the user. */
 export function describeOffload({ hostBytes, path }: Offload): string {
   const disk = path === undefined ? '' : `, and prefixes that come again on disk in ${path}`;
   return `KV beyond the cache: ${inWords(hostBytes)} of host memory${disk}.`;

@@ -54,7 +54,7 @@ export class Peers {
     return [...this.#peers.values()];
   }
 
-  /** Returns the peer at an address. One more watch names it from now on. */
+  /** Returns the peer at an address. One more watch refers to it from now on. */
   use(address: string, now: number): Peer {
     const known = this.#peers.get(address);
     const peer = known ?? newPeer(address, now);
@@ -67,7 +67,7 @@ export class Peers {
     return peer;
   }
 
-  /** One watch less names the peer. */
+  /** One watch less refers to the peer. */
   leave(peer: Peer): void {
     peer.numUses--;
   }
@@ -125,7 +125,7 @@ export class Peers {
 
   /**
    * Greets the peers that have not answered, and gives up the peers that are silent for too long.
-   * @param stood whether this process itself stood still. If so, no peer counts as silent
+   * @param stood whether this process itself was suspended. If so, no peer counts as silent
    */
   tick(now: number, stood: boolean): void {
     const { retryMs, peerTimeoutMs, reapMs } = this.#options;

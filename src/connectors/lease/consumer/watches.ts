@@ -163,14 +163,14 @@ export class Watches {
     this.drop(watch);
   }
 
-  /** Forgets a lease that was read, or whose peer was told. */
+  /** Forgets a lease that was read, or whose peer knows of its release. */
   drop(watch: Watch): void {
     if (this.#watches.delete(watch.handle)) this.#peers.leave(watch.peer);
   }
 
   /**
    * Sends due messages, and gives up operations that have waited too long.
-   * @param stood whether this process itself stood still. If so, no peer has kept it waiting
+   * @param stood whether this process itself was suspended. If so, no peer has kept it waiting
    */
   tick(now: number, stood: boolean): void {
     const { retryMs, peerTimeoutMs } = this.#options;

@@ -22,7 +22,7 @@ export interface ZmqLinkOptions {
    */
   bind?: string;
   /**
-   * The address that peers are told, if it differs from `bind`: for instance behind
+   * The address that peers receive, if it differs from `bind`: for instance behind
    * `tcp://0.0.0.0:5600`, or behind address translation.
    */
   address?: string;

@@ -161,9 +161,9 @@ export class Granter {
   }
 
   /**
-   * A peer announces a read. It is told now or later whether it may begin. There is one reader at a
-   * time. The first reader ends the lease with its confirmation, so a second reader would copy in
-   * vain.
+   * A peer announces a read. The peer learns now or later whether it may begin. There is one reader
+   * at a time. The first reader ends the lease with its confirmation, so a second reader would copy
+   * in vain.
    */
   open(key: string, reading: Reading, now: number): void {
     const grant = this.#byKey.get(key);

@@ -7,7 +7,7 @@ import type { Reading } from './grant.js';
 import { Granter, type LeaseTimes } from './granter.js';
 import { Pieces } from './pieces.js';
 
-/** A peer that has said hello. */
+/** A peer that has sent its hello. */
 interface Session {
   /** Life of the peer. */
   readonly life: string;

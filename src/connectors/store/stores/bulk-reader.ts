@@ -94,7 +94,7 @@ export class BulkReader {
     }
   }
 
-  /** Handles a whole line. @returns where the scan continues */
+  /** Handles a whole line. @returns the place where the scan continues */
   #lineRead(line: Buffer, bytes: Buffer, at: number): number {
     const length = line[0] === DOLLAR ? Number(line.toString('latin1', 1, line.length - 2)) : -1;
     if (length >= LEAST_BYTES) {

@@ -190,7 +190,7 @@ export class CellCopies {
   }
 
   #settle(turn: Turn, { ends, failure }: NativeCopies): void {
-    // It is over already, and another one may have begun.
+    // The turn is over already, and another one may have begun.
     if (this.#turn !== turn) return;
     this.#turn = null;
     this.#failure = failure;

@@ -6,7 +6,7 @@ import { badModel } from '../gguf/bad-model.js';
 import { partPaths, readGguf } from '../gguf/gguf-file.js';
 import { LlamaModel } from '../model/llama-model.js';
 
-/** What the KV of equal tokens depends on, in an executor. */
+/** The settings of an executor on which the KV of equal tokens depends. */
 export interface KvSettings {
   readonly model: LlamaModel;
   readonly blockSize: number;

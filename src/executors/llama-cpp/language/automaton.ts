@@ -76,8 +76,8 @@ export class AutomatonRules {
 
   /**
    * The name of the rule of a language.
-   * @param isText true: the texts stand in JSON strings. Each rule has the closing quote, and the
-   * caller writes the opening quote
+   * @param isText true: the texts are parts of JSON strings. Each rule has the closing quote, and
+   * the caller writes the opening quote
    * @returns null: the language has no text
    * @throws TooManyStates
    */

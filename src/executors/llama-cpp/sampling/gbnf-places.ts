@@ -218,7 +218,7 @@ class PlaceSearch {
     }
   }
 
-  /** The largest lists of sets with a common character. @param sets as they stand in rules */
+  /** The largest lists of sets with a common character. @param sets as they occur in rules */
   #inCommon(sets: number[]): readonly ReadonlySet<number>[] {
     if (sets.length < 2) return sets.map((set) => new Set([set]));
     sets.sort((a, b) => a - b);

@@ -10,7 +10,7 @@ import type { Program } from './program.js';
 /**
  * Turns the result of a program into the answer to its plan. Entries of calls that were not done
  * have failed.
- * @param place where the step begins in llama.cpp's answer; moved behind the step
+ * @param place the step's first place in llama.cpp's answer; moved behind the step
  * @param isFailed whether the step failed in part
  * @param entryErrors [entry] `EntryError` of entries that failed before
  */

@@ -6,7 +6,7 @@ import type { NativeAnswer, NativeContext } from '../native/binding.js';
 /** The place of one step's answer among the answers that came together. */
 export interface AnswerPlace {
   readonly answer: NativeAnswer;
-  /** Where the step begins in `answer.tokens` and `answer.logprobs`. */
+  /** The step's first place in `answer.tokens` and `answer.logprobs`. */
   tokensAt: number;
   logprobsAt: number;
 }
@@ -31,7 +31,7 @@ export class Chain {
   readonly #handles: Float64Array;
   readonly #computed: Int32Array;
   readonly #samplers: Int32Array;
-  /** [entry] the token that the last step brought. */
+  /** [entry] the token of the last step. */
   readonly #tokens: Int32Array;
   /** The answers that came last; `#left` of their steps were not asked for yet. */
   #place: AnswerPlace | null = null;
@@ -98,7 +98,7 @@ export class Chain {
     return true;
   }
 
-  /** Receives answers that came. @returns where the next step stands in them */
+  /** Receives answers that came. @returns the place of the next step in them */
   receive(answer: NativeAnswer): AnswerPlace {
     this.#place = { answer, tokensAt: 0, logprobsAt: 0 };
     this.#left = answer.steps;

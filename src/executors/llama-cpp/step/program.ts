@@ -232,7 +232,7 @@ export class Program {
   #writeScore(ranges: readonly Range[], range: Range): void {
     const { entry, from, to, token, scoredTo, next, numLikeliest } = range;
     const last = Math.min(to, scoredTo);
-    // If a range was cut, its next token stands in its other part.
+    // If a range was cut, its next token is in its other part.
     const behind = last < scoredTo ? this.#tokens.values[token + last - from] : next;
     const out = this.#out;
     out.push(countRows(ranges.slice(0, ranges.indexOf(range))));

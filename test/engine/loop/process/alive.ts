@@ -1,6 +1,6 @@
 /**
- * A program that awaits requests, one kind of wait after the other, while nothing but the engine keeps the process alive. It must come to
- * its end, and prints how each request ended.
+ * A program that awaits requests, one kind of wait after the other, while nothing but the engine
+ * keeps the process alive. The process must end, and prints the end of each request.
  *
  *     node alive.js awaits|leaves
  */
@@ -257,7 +257,7 @@ const LEAVES: Readonly<Record<string, () => unknown>> = {
   },
 };
 
-/** What keeps the process alive by now, of what an engine may have. */
+/** The resources of an engine that keep the process alive at present. */
 function keeping(): string[] {
   return process.getActiveResourcesInfo().filter((name) => /Timeout|Immediate/.test(name));
 }

@@ -1,5 +1,5 @@
-// One short life of a process, or of a worker, that ends with requests unfinished, or nearly. What matters is what it says on
-// stderr.
+// One short life of a process, or of a worker, that ends with requests unfinished, or nearly. The
+// important output is that on stderr.
 import { isMainThread, Worker } from 'node:worker_threads';
 
 const { Engine } = await import(process.env.BLOCKSTEP_INDEX);

@@ -59,7 +59,7 @@ describe('the description of the API of llama.cpp', () => {
   describe.skipIf(!canCompile)('beside its headers', () => {
     const write = useTempFiles();
 
-    /** Whether a description agrees with the headers: what the compiler says, '' if it does. */
+    /** Whether a description agrees with the headers: the compiler's message, '' if it does. */
     function compare(api: string): string {
       const folder = dirname(write('api.h', api));
       const source = join(folder, 'llama.cpp');

@@ -37,7 +37,7 @@ class NaiveCells {
   }
 }
 
-/** What a sequence of a request has: its blocks by their places, and how many tokens. */
+/** The cells of a request's sequence: its blocks by their places, and its number of tokens. */
 interface Text {
   readonly sequence: number;
   readonly blocks: number[];

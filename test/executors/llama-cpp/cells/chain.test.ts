@@ -36,7 +36,10 @@ const tablesOf = (...inputIds: number[]): StepTables =>
 const NO_ERRORS = new Uint8Array(2);
 const SAMPLERS = Int32Array.of(-1, 3);
 
-/** A chain behind the first step, which brought the tokens 11 and 12; `ends` has the calls of `endChain`. */
+/**
+ * A chain behind the first step, which sampled the tokens 11 and 12; `ends` has the calls of
+ * `endChain`.
+ */
 function begun(answers: Partial<NativeAnswer>[] = []) {
   const ends: number[] = [];
   const context = {

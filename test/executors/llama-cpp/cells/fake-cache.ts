@@ -7,7 +7,7 @@ interface Cell {
 
 const WORD = 32_749;
 
-/** What a model makes of a token behind a text, in place of keys and values. */
+/** The value that a model computes for a token behind a text, in place of keys and values. */
 export function after(content: number, token: number): number {
   return (content * 31 + token + 1) % WORD;
 }

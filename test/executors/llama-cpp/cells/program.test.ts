@@ -104,7 +104,8 @@ describe('the calls of a step', () => {
       for (let i = 0; i < count; i++, at += 4) samples.push([...values.subarray(at, at + 4)]);
     }
     expect(calls).toEqual([1, 4, 4, 1]);
-    // The row, how many follow it, -2 less the likeliest tokens, the token behind the last row; and what is sampled.
+    // The row, how many follow it, -2 less the likeliest tokens, the token behind the last row; and
+    // the sampled entries.
     expect(samples).toEqual([
       [0, 0, -1, 1],
       [0, 3, -5, 14],

@@ -35,7 +35,7 @@ describe('texts that wait for their vectors', () => {
       [2, 4],
     ]);
     expect((await second).map(([token]) => token)).toEqual([3, 4, 5, 6, 7, 8]);
-    // What came first had a call of its own; then three texts at most, and ten tokens.
+    // The first text had a call of its own; then three texts at most, and ten tokens.
     expect(calls).toEqual([[4, 4], [2], [9, 1], [1, 1, 1]]);
   });
 

@@ -97,7 +97,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
         );
       seen.add(expected.join());
     }
-    // With numbers of 16 bits, as the embedder is made unless it is told otherwise, the directions are nearly the same.
+    // With numbers of 16 bits, the default of the embedder, the directions are nearly the same.
     if (pooling !== RANK) {
       const usual = await open(written, {
         maxNumSeqs: 5,
@@ -199,7 +199,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
     const asked = model.rankPrompt('a rose', 'is a rose').then(() => {
       isMade = true;
     });
-    // What is made on the event loop needs no turn of it.
+    // A prompt that is made on the event loop needs no turn of it.
     for (let i = 0; i < 100; i++) await Promise.resolve();
     expect(isMade).toBe(false);
     await asked;
@@ -238,7 +238,7 @@ describe.skipIf(!hasLlama)('vectors of texts by llama.cpp', () => {
   it('of damaged weights are an error of the requests concerned', async () => {
     const path = use.path({ ...SMALL, architecture: 'bert', pooling: MEAN });
     const bytes = readFileSync(path);
-    // The norm of the last layer stands at the end of the file.
+    // The norm of the last layer is at the end of the file.
     for (let at = bytes.length - 512; at < bytes.length; at += 4) bytes.writeFloatLE(Number.NaN, at);
     writeFileSync(path, bytes);
     const model = await openLlamaModel({ path, libraryFolder: libraryFolder() });

@@ -1,24 +1,24 @@
 // Plants bugs and failures between executor and llama.cpp.
 import type { NativeAnswer, NativeContext } from '../../../../src/executors/llama-cpp/native/binding.js';
 
-/** What is done to programs on their way to llama.cpp. */
+/** The changes of programs on their way to llama.cpp. */
 export type Fault =
   /**
-   * Now and then a call fails after those before it were done: its last token stands at a wrong position. Or the last step of a chain
-   * fails.
+   * Now and then a call fails after those before it were done: its last token is at a wrong
+   * position. Or the last step of a chain fails.
    */
   | 'fail'
   /** A wrong token, early in a text. */
   | 'token'
-  /** What a prefix hit copies is taken from another sequence that has these positions. */
+  /** The tokens of a prefix hit are copied from another sequence that has these positions. */
   | 'holder'
-  /** What is to be removed at the end of a text stays. */
+  /** Tokens to be removed at the end of a text stay. */
   | 'remove'
   /** A draw is made by the chance of another position. */
   | 'draw'
   /** A call is computed by another adapter. */
   | 'adapter'
-  /** What is loaded is the block of another text at the same positions. */
+  /** The loaded block is that of another text at the same positions. */
   | 'block';
 
 const REMOVE = 0;

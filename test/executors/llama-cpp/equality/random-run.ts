@@ -12,7 +12,7 @@ import type { Alone } from './alone.js';
 import { type Fault, faulty } from './faulty-context.js';
 import type { NumberType } from './numbers.js';
 
-/** What a run tries. */
+/** The parameters of a run. */
 export interface RunOptions {
   readonly model: LlamaModel;
   readonly alone: Alone;
@@ -33,7 +33,7 @@ export interface RunOptions {
   readonly offloads?: boolean;
 }
 
-/** What a run brought. */
+/** The figures of a run. */
 export interface RunFigures extends LlamaExecutorStats {
   requests: number;
   compared: number;
@@ -53,7 +53,7 @@ export interface RunFigures extends LlamaExecutorStats {
   refused: number;
   /** The largest gap that was excused. */
   largestGap: number;
-  /** What was wrong, in words. */
+  /** The faults, in words. */
   reports: string[];
 }
 

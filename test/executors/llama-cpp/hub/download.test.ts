@@ -166,7 +166,8 @@ describe('a download that breaks off', () => {
       response.write(A.subarray(0, 50_000), () => response.destroy());
     };
     expect(await get()).toMatchObject({ fetched: A.length });
-    // What an earlier try left is of another content, as after a damage of the disk: a resumed file is not right then.
+    // The part of an earlier try is of another content, as after a damage of the disk: a resumed
+    // file is not right then.
     hub.files.set('model-Q4_K_M.gguf', B);
     hub.misbehaves = ({ headers }, response, next) =>
       headers.range === undefined ? response.destroy() : next();
@@ -254,7 +255,7 @@ describe('a hub that means harm', () => {
     hub.misbehaves = misbehaves;
     await expect(get()).rejects.toThrow(message);
     expect(existsSync(join(own, 'model-Q4_K_M.gguf'))).toBe(false);
-    // What is wrong is not kept.
+    // A wrong file is not kept.
     if (message.source.includes('hash')) expect(readdirSync(own)).toEqual([]);
     hub.misbehaves = (_question, _response, next) => next();
     expect(await get()).toMatchObject({ fetched: A.length });
@@ -346,7 +347,7 @@ describe('a token', () => {
       `Bearer ${TOKEN}`,
     ]);
     expect(hub.askedElsewhere.map(({ headers }) => headers.authorization)).toEqual([undefined]);
-    // Not to the hub itself either: who redirects may be made to do so.
+    // Not to the hub itself either: the target of a redirect could be chosen by others.
     hub.files.set('model-Q4_K_M.gguf', B);
     hub.redirectsTo = `${hub.url}/again`;
     await expect(get()).rejects.toThrow(/answers 404/);

@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 
 const COMMIT = '0123456789abcdef0123456789abcdef01234567';
 
-/** What was asked of the hub. */
+/** A request that the hub received. */
 interface Question {
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
@@ -25,11 +25,11 @@ export class FakeHub {
   /** Everything that was asked: of the hub, and of the host that it redirects to. */
   readonly asked: Question[] = [];
   readonly askedElsewhere: Question[] = [];
-  /** What is wrong with the answers for files, at the host that gives them. */
+  /** The fault in the answers for files, at the host that gives them. */
   misbehaves: Misbehaviour = (_question, _response, next) => next();
-  /** What it lists in place of its files. */
+  /** The list that the hub gives in place of its files. */
   lists: ((files: object[]) => unknown) | null = null;
-  /** Where it redirects to; null: it gives files itself. */
+  /** The target of redirects; null: the hub gives files itself. */
   redirectsTo: string | null = null;
   /** Small files, which git keeps itself, have no hash of their own. */
   isLarge = true;

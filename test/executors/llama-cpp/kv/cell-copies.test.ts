@@ -118,7 +118,7 @@ describe.skipIf(!hasLlama)('copies of blocks of llama.cpp', () => {
       else {
         const ends: number[] = [];
         saved.queue.drain((ended) => ends.push(ended));
-        // What was begun or not: it is over at once.
+        // Whether the job had begun or not, it is over at once.
         expect(ends, `round ${k}`).toEqual([job]);
       }
     }

@@ -105,7 +105,7 @@ describe.skipIf(!hasLlama)('saved blocks of llama.cpp', () => {
       const other = new Saved(short.kv, 1);
       other.arena.writeBlock(0, sixth.arena.readBlock(0));
       const verdict = await other.load(Int32Array.of(0), Int32Array.of(1));
-      // The position stands behind the magic number and the hashes.
+      // The position follows the magic number and the hashes.
       const place = new DataView(sixth.arena.readBlock(0).buffer).getInt32(48, true) / 16;
       places.push(place);
       expect(verdict).toBe(place < 3 ? Verdict.ok : Verdict.failed);

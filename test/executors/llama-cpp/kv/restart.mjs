@@ -18,7 +18,7 @@ const tiers =
     : offload({
         memory: executor,
         hostBlocks: 64,
-        // A clock that stands: whether the disk is asked must not depend on this machine.
+        // A stopped clock: whether the disk is asked must not depend on this machine.
         now: () => 0,
         disk: { path: folder, model: executor.kv.origin, budgetMs: 10_000 },
       });

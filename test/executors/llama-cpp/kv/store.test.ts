@@ -10,7 +10,7 @@ import { threadsEnded } from '../../../support/threads.js';
 import { hasLlama, useLlama } from '../use-llama.js';
 import { executorFor, PROMPT } from './saved-blocks.js';
 
-/** Without a clock that stands, a busy machine would give up the store, and compute. */
+/** Without a stopped clock, a busy machine would give up the store, and compute. */
 const PATIENCE = { timeoutMs: 120_000, now: () => 0 };
 
 /** An engine over llama.cpp whose blocks go into a store. */

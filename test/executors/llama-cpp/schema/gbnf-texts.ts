@@ -1,4 +1,4 @@
-/** A part of a rule: characters, a rule, or choices that stand some times. */
+/** A part of a rule: characters, a rule, or choices that are repeated. */
 type Part =
   | { readonly is: 'chars'; readonly has: (char: number) => boolean; readonly sample: readonly number[] }
   | { readonly is: 'rule'; readonly name: string }
@@ -225,7 +225,7 @@ function unescaped(text: string, isSet = false): string[] {
   );
 }
 
-/** What is drawn where all but some characters are allowed: of each kind some. */
+/** Characters that are drawn where all but some are allowed: some of each kind. */
 const OTHERS = [..."aZ09 ,:{}[]'/-_.\u00e9\u{1F600}"].map((char) => char.codePointAt(0)!);
 
 function charsPart(ranges: readonly (readonly [string, string])[], isOther: boolean): Part {

@@ -8,7 +8,7 @@ import { schemaGrammar } from '../../../../src/executors/llama-cpp/sampling/json
 import { drawn, GbnfTexts } from './gbnf-texts.js';
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-/** What `models.py` prints, by Pydantic 2.13. */
+/** The output of `models.py`, by Pydantic 2.13. */
 const SCHEMAS: Record<string, unknown> = JSON.parse(readFileSync(here('pydantic.json'), 'utf8'));
 const PYTHON = ['python3', '/usr/bin/python3'].find(
   (path) => spawnSync(path, ['-c', 'import pydantic; assert pydantic.VERSION >= "2."']).status === 0,

@@ -25,7 +25,7 @@ const Tree = z.object({
   },
 });
 
-/** What people write with Zod. */
+/** Schemas that people write with Zod. */
 const FORMS: Record<string, Form> = {
   'z.int()': form(z.int(), [0, -7, 123456789012345], [1.5, '1']),
   'z.int32()': form(z.int32(), [2147483647, -2147483648, 0], [2147483648, -2147483649]),

@@ -6,7 +6,7 @@ import { seeded } from '../../../support/core-bench.js';
 import { live } from '../lives.js';
 import { ReferenceDriver, type TablesIn } from '../support.js';
 
-/** What a life went through. */
+/** The statistics and configuration of a life. */
 export interface Lived {
   stats: SchedulerStats;
   config: SchedulerConfig;

@@ -49,7 +49,7 @@ const ABSENT: Record<string, readonly string[]> = {
   ],
 };
 
-/** Where the executor computes. */
+/** The device on which the executor computes. */
 type Where = Pick<ReferenceExecutorOptions, 'device'>;
 
 /** Requests that share prefixes and end at different times; one is aborted. */
@@ -106,7 +106,10 @@ async function everyPlace(
   return places;
 }
 
-/** What was found in the step in which an error was planted; null if it could not be planted there. */
+/**
+ * The faults found in the step in which an error was planted; null if it could not be planted
+ * there.
+ */
 async function runWith(
   options: Partial<SchedulerOptions>,
   where: Where,

@@ -11,7 +11,7 @@ export interface Place {
   group: number;
 }
 
-/** What planting an error needs to know. */
+/** The state of a run that planting an error needs. */
 export interface Step {
   driver: ReferenceDriver;
   plan: Plan;
@@ -23,13 +23,13 @@ export interface Step {
 /** A kind of error. `plant` answers false where it would be none. */
 export interface Kind {
   plant(step: Step, place: Place): boolean;
-  /** What the executor must say, one of these at least, in the step itself. */
+  /** The faults that the executor must report in the step itself, one of these at least. */
   finds: readonly MismatchKind[];
   /** Whether the finding must be in the group in which the error was planted. Default true. */
   inGroup?: boolean;
 }
 
-/** What is found by reading the memory back. */
+/** The faults that are found by reading the memory back. */
 const WRONG_DATA: readonly MismatchKind[] = ['unwritten-read', 'stale-read', 'foreign-read', 'wrong-read'];
 
 export function rowOf({ blockTable, maxBlocksPerRow }: GroupTables, entry: number): Int32Array {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks and measures blockstep on a GPU host: `run --help` says how. Needs bash, python3 (or tar and xz), cmake, a C++ compiler
 # and nvcc; no network and no Node. Unpacks this bundle into a temporary folder, below TMPDIR if that is set, which is removed at
-# the end; this one is only read. With BLOCKSTEP_TREE=DIR it unpacks there and leaves it, so that the next call need not build the
-# programs anew.
+# the end; this one is only read. With BLOCKSTEP_TREE=DIR it unpacks there and leaves it, so that the next call need not rebuild the
+# programs.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ -n "${BLOCKSTEP_TREE:-}" ]; then
@@ -47,7 +47,7 @@ fi
   echo "run: programs cannot be run in $tree: TMPDIR chooses another place, if it is mounted noexec" >&2
   exit 1
 }
-# All files are equally old. The addon on the emulated GPU must be newer than its sources, or the suites build it anew.
+# All files are equally old. The addon on the emulated GPU must be newer than its sources, or the suites rebuild it.
 touch "$tree/native/build-emulated/Release/blockstep.node"
 
 "$tree/node" "$tree/build/bench/bench/gpu/main.js" "$@" &

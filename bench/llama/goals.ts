@@ -10,7 +10,7 @@ export interface Goal {
   readonly workload: WorkloadName;
   readonly numSequences: number;
   readonly threads: number;
-  /** The least of the rival's time in shares of ours. */
+  /** The least of the rival's time in shares of blockstep's. */
   readonly least: number;
 }
 
@@ -50,7 +50,7 @@ function contendersOf({ workload }: Goal, { server }: Shared): string[] {
 /**
  * Measures the rows of the goals round by round until the time is over, and prints a table in
  * Markdown. It has medians of milliseconds of processor time per token, and the best rival's time
- * as a share of ours. Each has the minimum and the maximum of the rounds.
+ * as a share of blockstep's. Each has the minimum and the maximum of the rounds.
  */
 export function measureGoals(minutes: number, pathOf: (model: string) => string, shared: Shared): void {
   const end = Date.now() + 60_000 * minutes;

@@ -116,7 +116,7 @@ export const everyFolderHasALine: Rule = (tree) => {
   return faults;
 };
 
-/** Every file says what it is, for those who open it and for the tables of READMEs. */
+/** Every file says what it is, for readers and for the tables of READMEs. */
 export const everyFileSaysWhatItIs: Rule = (tree) =>
   tree
     .files()

@@ -73,7 +73,7 @@ function messageOf(call: () => void): string {
   return 'nothing';
 }
 
-// Pinned by: `enterCallee` and `describeCallee` (callee.ts) and those who call it.
+// Pinned by: `enterCallee` and `describeCallee` (callee.ts) and its callers.
 describe('whoever calls back is told by its name', () => {
   it.each(Object.keys(CALLEES))('%s', async (name) => {
     const told = new Set<string>();

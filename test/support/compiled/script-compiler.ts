@@ -16,7 +16,7 @@ const PACK_PAGE = 'src/serve/page/pack-page.mjs';
  * folders in it.
  * @param target the folder. The nearest package.json and node_modules above it must be those of this package
  * @param root folder of the sources
- * @param scripts paths below it; one that is not there is left out, as in a copy of a part of the repository
+ * @param scripts paths below it; a missing path is left out, as in a copy of a part of the repository
  * @param edit changes the text of a source before it is compiled
  * @returns the paths of all sources that were compiled
  */

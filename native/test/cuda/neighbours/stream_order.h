@@ -64,7 +64,7 @@ static void test_half_of_the_launches() {
 }
 
 /// A gather that begins early waits only for the previous kernel. In a foreign stream that kernel
-/// must be a log of ours.
+/// must be a log of blockstep.
 static void test_early_gathers() {
   cudaStream_t stream;
   gpu_code::require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create");

@@ -1,7 +1,9 @@
-import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { scriptArguments } from '../../src/base/scripts/script-file.js';
+import { REPOSITORY } from '../machine.js';
 
 /** A process of the benchmark, which receives words and answers with messages. */
 export class Child {
@@ -13,13 +15,13 @@ export class Child {
   /** @param name a program beside this one; in Python if it ends so */
   constructor(name: string, args: readonly string[]) {
     const isPython = name.endsWith('.py');
-    // Compiled programs are in another folder; the program in Python is not.
-    const path = fileURLToPath(
-      new URL(isPython ? `../../../../bench/serve/${name}` : `${name}.js`, import.meta.url),
-    );
     this.#process = isPython
-      ? spawn(python(), [path, ...args], { stdio: ['pipe', 'pipe', 'inherit'] })
-      : fork(path, args);
+      ? spawn(python(), [join(REPOSITORY, 'bench/serve', name), ...args], {
+          stdio: ['pipe', 'pipe', 'inherit'],
+        })
+      : spawn(process.execPath, [...scriptArguments(import.meta.url, `./${name}`), ...args], {
+          stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+        });
     const receive = (message: unknown): void => {
       this.#waiting.push(message);
       this.#wake();

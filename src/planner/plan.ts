@@ -11,7 +11,7 @@ import { type FleetSize, findFleetSize } from './sweep/fleet-size.js';
 import { type KnobValue, optionsAt, type Point, pointsOf, type Sweep } from './sweep/knobs.js';
 import { Pool } from './sweep/pool.js';
 import { ROUTERS, type Router } from './sweep/routing.js';
-import { paretoOptimal, roundsOf, SEARCHES, type Search } from './sweep/search.js';
+import { FEWEST_REQUESTS, paretoOptimal, roundsOf, SEARCHES, type Search } from './sweep/search.js';
 import type { Condition } from './sweep/slo.js';
 import { shareColumns } from './sweep/task.js';
 
@@ -145,9 +145,11 @@ export async function plan(input: PlanInput): Promise<Plan> {
       evaluation.run({ ...fleetOf(points[i], member), speedUp, requests });
     const members = profile.kind === 'fitted' ? Math.min(MEMBERS, profile.fit.ensemble.length) : 0;
 
-    const comparisons = await compareAround(points.length, (speedUp, candidates) => {
-      const rounds = roundsOf(search, candidates.length, workload.length, finalists);
-      const stage = speedUp === 1 ? 'points' : `points at ${speedUp} times the load`;
+    const comparisons = await compareAround(points.length, (speedUp, candidates, isBrief) => {
+      const requests = isBrief ? Math.min(workload.length, FEWEST_REQUESTS) : workload.length;
+      const rounds = roundsOf(search, candidates.length, requests, finalists);
+      const load = speedUp === 1 ? 'points' : `points at ${speedUp} times the load`;
+      const stage = isBrief ? `${load}, with ${requests} requests` : load;
       const done = begin(
         input,
         stage,

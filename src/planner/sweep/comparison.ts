@@ -47,17 +47,19 @@ export async function compare(
  * objective. Points that miss it are not run at higher loads.
  *
  * Where every point misses it from the begin, queues only grow, and latencies say how long the trace
- * is. So the highest load at which a point meets the objective is searched for, by powers of two.
- * @returns the comparisons by rising load
+ * is. So the load is halved until a point meets the objective with few requests, which takes little
+ * time. From twice that load on, it is halved until a point meets the objective with all requests.
+ * @param compareAt compares points at a load, with the first few requests or with all
+ * @returns the comparisons with all requests, by rising load
  */
 export async function compareAround(
   count: number,
-  compareAt: (speedUp: number, points: readonly number[]) => Promise<PointRuns>,
+  compareAt: (speedUp: number, points: readonly number[], isBrief: boolean) => Promise<PointRuns>,
 ): Promise<Comparison[]> {
   const all = Array.from({ length: count }, (_, i) => i);
   const comparisons: Comparison[] = [];
   const look = async (speedUp: number, points: readonly number[]): Promise<number[]> => {
-    const runs = await compareAt(speedUp, points);
+    const runs = await compareAt(speedUp, points, false);
     comparisons.push({ speedUp, runs });
     return pointsThatMeet(runs);
   };
@@ -67,14 +69,13 @@ export async function compareAround(
       meeting = await look(speedUp, meeting);
     return comparisons;
   }
-  // By bisection, since each of these comparisons has all points.
-  let missed = 0;
-  let met = 1 - Math.log2(LEAST_LOAD);
-  while (met - missed > 1) {
-    const middle = (missed + met) >>> 1;
-    meeting = await look(2 ** -middle, all);
-    if (meeting.length > 0) met = middle;
-    else missed = middle;
+  let speedUp = 1 / 2;
+  const meetsBriefly = async (): Promise<boolean> =>
+    pointsThatMeet(await compareAt(speedUp, all, true)).length > 0;
+  while (speedUp >= LEAST_LOAD && !(await meetsBriefly())) speedUp /= 2;
+  for (speedUp = Math.min(1 / 2, Math.max(LEAST_LOAD, 2 * speedUp)); meeting.length === 0; speedUp /= 2) {
+    meeting = await look(speedUp, all);
+    if (speedUp <= LEAST_LOAD) break;
   }
   return comparisons.sort((a, b) => a.speedUp - b.speedUp);
 }

@@ -14,7 +14,7 @@ export interface Round {
 /** Each round of `halving` keeps a third of the points, for three times as many requests. */
 const FACTOR = 3;
 /** Fewer requests say too little about a 95th percentile. */
-const FEWEST_REQUESTS = 200;
+export const FEWEST_REQUESTS = 200;
 
 /**
  * The rounds of a search. A grid has one round: all points with all requests. Successive halving

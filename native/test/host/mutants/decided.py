@@ -45,7 +45,7 @@ MUTANTS = [
         ('a decision is read without acquire', 'load(std::memory_order_acquire)', 'load(std::memory_order_relaxed)'),
     ]),
     ('decided', 'host/decided/decisions.cc', [
-        ('marks stay', 'forget_admissions();  // those', 'admissions_.clear();  // those'),
+        ('marks stay', 'forget_admissions();  // the rest', 'admissions_.clear();  // the rest'),
         ('room beyond the limit', 'running_.plan(frame, from, to, slot_limit, ~u64{0});',
          'running_.plan(frame, from, to, config_.max_model_len, ~u64{0});'),
         ('the host decides how many run', 'running_.plan(frame, from, to, slot_limit, ~u64{0});',

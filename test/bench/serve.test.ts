@@ -19,17 +19,8 @@ async function run(name: string, ...args: string[]) {
 }
 
 it('measures the servers in turns', async () => {
-  const { code, text } = await run(
-    'main',
-    '--rounds',
-    '1',
-    '--streams',
-    '2',
-    '--seconds',
-    '0.1',
-    '--pace',
-    '0',
-  );
+  const args = '--rounds 1 --streams 2 --seconds 0.1 --pace 0'.split(' ');
+  const { code, text } = await run('main', ...args);
   expect(code, text).toBe(0);
   expect(text).toMatch(/\| 2, blockstep \| [1-9]/);
 });

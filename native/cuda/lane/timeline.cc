@@ -44,7 +44,8 @@ bool Timeline::store_comes(cudaStream_t stream) {
   } catch (const Error&) {
     return false;
   }
-  // A busy machine or GPU begins the stream late, and that says nothing about the store.
+  // A busy machine or GPU begins the stream late, and that says nothing about the store. The word is
+  // read first, because a stream cannot be queried beside a capture.
   auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (bool is_over = false; word().load(std::memory_order_acquire) != kProbe;) {
     const auto now = std::chrono::steady_clock::now();

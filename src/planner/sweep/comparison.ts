@@ -19,6 +19,9 @@ export interface Comparison {
   readonly runs: PointRuns;
 }
 
+/** Halves of the trace's own load, down to the least that is tried. */
+const LOWER_LOADS = Array.from({ length: -Math.log2(LEAST_LOAD) }, (_, i) => 2 ** -(i + 1));
+
 /** Runs points round by round. @param run runs a point with the first so many requests */
 export async function compare(
   points: readonly number[],
@@ -69,14 +72,13 @@ export async function compareAround(
       meeting = await look(speedUp, meeting);
     return comparisons;
   }
-  let speedUp = 1 / 2;
-  const meetsBriefly = async (): Promise<boolean> =>
-    pointsThatMeet(await compareAt(speedUp, all, true)).length > 0;
-  while (speedUp >= LEAST_LOAD && !(await meetsBriefly())) speedUp /= 2;
-  for (speedUp = Math.min(1 / 2, Math.max(LEAST_LOAD, 2 * speedUp)); meeting.length === 0; speedUp /= 2) {
-    meeting = await look(speedUp, all);
-    if (speedUp <= LEAST_LOAD) break;
+  let light = 0;
+  while (light < LOWER_LOADS.length) {
+    if (pointsThatMeet(await compareAt(LOWER_LOADS[light], all, true)).length > 0) break;
+    light++;
   }
+  for (const speedUp of LOWER_LOADS.slice(Math.max(0, light - 1)))
+    if ((await look(speedUp, all)).length > 0) break;
   return comparisons.sort((a, b) => a.speedUp - b.speedUp);
 }
 

@@ -1,4 +1,5 @@
-// Each mutation applies to the source as it is.
+// Each mutation, and each native mutant, applies to the source as it is.
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,3 +27,12 @@ it.each(LISTS.filter((name) => name.endsWith('.ts')))(
     expect(untested.map(({ failure, test }) => `${test} has no ${failure}`)).toEqual([]);
   },
 );
+
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+
+it.skipIf(!hasPython)('every native mutant applies to the source', () => {
+  // The texts of all mutants are looked up before the mutants of that name are built.
+  const program = join(packageRoot(), 'native/test/mutate.py');
+  const { stdout, stderr } = spawnSync('python3', [program, 'a name of no mutant'], { encoding: 'utf8' });
+  expect(stderr + stdout).toBe('0 passed, 0 failed\n');
+});

@@ -9,7 +9,8 @@ export interface DiskOptions {
   /**
    * Name of the model, with everything that changes the KV of equal tokens: its version and its
    * numeric type. An engine finds an earlier engine's blocks only with the same name, block size,
-   * KV cache groups, number of ranks and `hashSeed`. For a scheduler without a configured seed, the disk keeps one.
+   * KV cache groups, number of ranks and `hashSeed`. For a scheduler without a configured seed, the
+   * disk keeps one.
    */
   model: string;
   /**

@@ -1,11 +1,10 @@
 // A shared store over the cache of llama.cpp: a second engine loads what the first one computed.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { StoreConnector, StoreWorker } from '../../../../src/connectors/store/index.js';
 import { Engine } from '../../../../src/engine/engine.js';
 import type { LlamaExecutorOptions } from '../../../../src/executors/llama-cpp/llama-options.js';
+import { temporaryFolder } from '../../../support/temp-file.js';
 import { threadsEnded } from '../../../support/threads.js';
 import { hasLlama, useLlama } from '../use-llama.js';
 import { executorFor, PROMPT } from './saved-blocks.js';
@@ -39,12 +38,7 @@ describe.skipIf(!hasLlama)('a store over llama.cpp', () => {
   const use = useLlama();
 
   it('gives a second engine the prefix, with the tokens of the first', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'blockstep-store-'));
-    onTestFinished(async () => {
-      await threadsEnded();
-      rmSync(folder, { recursive: true, force: true });
-    });
-    const path = join(folder, 'kv.slots');
+    const path = join(temporaryFolder(), 'kv.slots');
     const model = await use.model();
     const first = await serve(path, { model });
     const expected = await first.text(PROMPT);

@@ -27,11 +27,11 @@ ${quick ? '**It was a quick run, with few samples.**\n' : ''}The machine: ${cpu}
 one thread. Times are in microseconds unless the text names another unit, and include the cost of
 Node-API. A time without a percentile is a p50. Prefix caching is on.
 
-- \`npm run bench\` in a checkout measures most of it on your machine, \`npm run bench:docs -- --run\`
-  all of it. \`--help\` explains the figures.
-- \`npm run bench -- --vs CHECKOUT\` compares two builds, \`npm run bench:peers\` schedulers in any
-  language.
-- \`npm run bench -- --report [PAGE]\` draws a result.
+- \`npm run bench\` in a checkout measures most of these figures on your machine, and
+  \`npm run bench:docs -- --run\` measures all of them. \`--help\` explains the figures.
+- \`npm run bench -- --vs CHECKOUT\` compares two builds, and \`npm run bench:peers\` compares
+  schedulers in any language.
+- \`npm run bench -- --report [PAGE]\` also writes a page with charts.
 
 Figures of GPUs are in [gpu.md](gpu.md#figures).`;
 }
@@ -65,11 +65,11 @@ export function speedSection(results: Results, gpu: string | null): string {
   const streams = figures.row('engine', '256 streams, every chunk')?.value;
   const lines = [
     `A scheduler step over 256 running decodes takes ${figures.value('decode', '256')} µs at the median, ${figures.perRequest('decode', '256')} µs per request; over 1,024 it takes ${figures.value('decode', '1024')} µs.`,
-    `A prefix hit of 2,048 tokens takes ${figures.value('operations', 'full hit, 10k cached')} µs, adding such a request with hashing ${figures.value('operations', 'Scheduler.add, hashing')} µs.`,
+    `A prefix hit of 2,048 tokens takes ${figures.value('operations', 'full hit, 10k cached')} µs. Adding a request of 2,048 tokens, with hashing, takes ${figures.value('operations', 'Scheduler.add, hashing')} µs.`,
     `The engine streams ${streams === undefined ? '–' : (streams / 1e6).toFixed(2)} million tokens per second to 256 readers that read every chunk.`,
-    `A step with 64 KV transfers in flight takes ${figures.ratio('decode', '256, 64 transfers', '256')} times the step without.`,
+    `A step with 64 KV transfers in flight takes ${figures.ratio('decode', '256, 64 transfers', '256')} times as long as a step without transfers.`,
     ...(gpu === null ? [] : [gpu]),
   ];
-  const where = `${machine.cpu}, ${machine.cores} cores`;
+  const where = `a machine with ${machine.cores} cores (${machine.cpu})`;
   return `\nMeasured on one thread of ${where}, at commit ${shortCommit(machine)}: [docs/benchmarks.md](docs/benchmarks.md).\n\n${lines.map((line) => `- ${line}`).join('\n')}\n`;
 }

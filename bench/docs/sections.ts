@@ -61,8 +61,9 @@ function lives(figures: Figures): string {
   ]);
   return `## Schedulers made in a loop
 
-One process makes and disposes schedulers one after another. The table has the mean of a step of 64
-decodes in each. V8 compiles the step in the first scheduler, and again if a later scheduler differs.
+One process makes and disposes schedulers one after another. The table has the mean time of a step
+of 64 decodes in each scheduler. V8 compiles the step in the first scheduler, and again if a later
+scheduler differs.
 
 ${markdown(['', ...parts], rows)}`;
 }
@@ -116,7 +117,8 @@ The last column has the delay of the event loop with \`for await\`.
 
 ${markdown(['streams', 'bare scheduler', 'engine', 'with tables', 'tokens/s, every chunk', 'by a listener', 'result only', 'loop delay p99, ms'], rows)}
 
-The time from step to step with 256 streams, by how they are read:
+The time from step to step with 256 streams, by how they are read. "With garbage" means that the
+reader makes a text and an event of each chunk, as a server does:
 
 ${markdown(['', 'p50', 'p99'], ['every chunk', 'by a listener', 'every chunk, with garbage'].map(apart))}`;
 }
@@ -124,8 +126,9 @@ ${markdown(['', 'p50', 'p99'], ['every chunk', 'by a listener', 'every chunk, wi
 function server(part: (name: string) => string): string {
   return `## The server
 
-The cost of a token between the executor's answer and the socket. It includes the engine, the text of
-the tokens, and the events. Three other servers are measured beside it:
+The tables have the cost of a token between the executor's answer and the socket. This cost includes
+the engine, the text of the tokens, and the events. Three other servers are measured beside
+blockstep's:
 
 - \`node:http\` alone, which writes the same bytes;
 - "without a scheduler": blockstep's server over a scheduler that does nothing and has no executor,
@@ -134,7 +137,11 @@ the tokens, and the events. Three other servers are measured beside it:
   making text.
 
 The server has one core, and the clients another. The servers take turns. For the first token, all
-streams are opened at once.
+streams are opened at once. Some columns of the tables:
+
+- "over plain": the processor time of a token, divided by that of \`node:http\`;
+- "first" and "between": the time to the first token, and between two tokens of a stream;
+- "executor idle": the time from an answer of the executor to its next step.
 
 ${part('serve')}
 
@@ -151,8 +158,9 @@ function groups(figures: Figures): string {
   ]);
   return `## KV cache groups
 
-A decode step of 256 requests, and \`schedule()\` with a prompt of 126,000 tokens that every group has
-cached. Goals: 1.5 times one group for two groups, 2 for four, and 2 for a hit of two.
+The table has a decode step of 256 requests, and \`schedule()\` with a prompt of 126,000 tokens that
+every group has cached. "Over one group" is the time divided by the time with one group. Goals: 1.5
+with two groups, 2 with four groups, and 2 for a hit with two groups.
 
 ${markdown(['', 'µs', 'over one group'], rows)}`;
 }
@@ -166,12 +174,13 @@ function transfers(figures: Figures): string {
   ];
   return `## KV transfers
 
-A decode step of 256 with 64 transfers in flight takes ${figures.ratio('decode', '256, 64 transfers', '256')} times the step without. Draining 1,000
-completions takes ${value('drain 1,000')}, or ${value('drain 0 of 1,000')} if none of the 1,000 has ended. Submitting a copy of one block
-takes ${value('submit 1 block')}, of 128 blocks ${value('submit 128 blocks')}, and of one block to a sleeping lane ${value('submit 1 block to an idle lane')}.
+A decode step of 256 with 64 transfers in flight takes ${figures.ratio('decode', '256, 64 transfers', '256')} times as long as without transfers.
+Draining 1,000 completions takes ${value('drain 1,000')}, or ${value('drain 0 of 1,000')} if none of the 1,000 has ended. Submitting a copy of
+one block takes ${value('submit 1 block')}, of 128 blocks ${value('submit 128 blocks')}, and of one block to a sleeping lane ${value('submit 1 block to an idle lane')}.
 
-The throughput of a host lane as a ratio to \`memcpy\`. Scattered blocks are compared with one
-\`memcpy\` per block, blocks in one run with one \`memcpy\` of all:
+The table has the throughput of a host [lane](glossary.md), divided by that of \`memcpy\`. Scattered
+blocks are compared with one \`memcpy\` per block. Blocks in one run are compared with one \`memcpy\` of
+all blocks:
 
 ${markdown(['bytes of a block', ...sizes], [lane('scattered'), lane('in one run')])}`;
 }
@@ -188,7 +197,7 @@ measured. Copies and steps do not slow each other down in this model.
 - The pool has 28,000 blocks of 16 tokens; the host tier has room for 16 pools.
 - Requests have 4,096 tokens in and 64 out, 32 at once.
 - Each request draws its prompt at random. All prompts together, the working set, fill the pool half,
-  once, threefold and tenfold.
+  once, threefold and tenfold (the column "pools").
 
 **In real time**, with the reference executor and host lanes that really copy. Requests have 512 tokens
 in and 16 out, 8 run at once, and the pool has 512 blocks. The reference executor computes a prompt faster than any copy
@@ -227,7 +236,7 @@ a connector that does nothing shows by how much. One step in eight looks at all 
 
 ${part('steps')}
 
-Without a pause. Cases whose threads cannot keep up with steps of no length are left out:
+The same without a pause between two steps. Cases whose threads cannot keep up are left out:
 
 ${part('steps-without-pause')}`;
 }
@@ -235,12 +244,12 @@ ${part('steps-without-pause')}`;
 function store(part: (name: string) => string): string {
   return `## A store outside of the engine
 
-The blocks go through the store's thread, with a checksum over each block. The sides take turns, and
-the best of three rounds counts for each. They are:
+The blocks go through the store's thread, with a checksum over each block. The store and its rivals
+take turns, and the best of three rounds counts for each. The rivals are:
 
 - a file alone: no thread, no key, no checksum, the same memory again and again;
 - \`redis-benchmark\` with values of that size: a program in C that sends the same value again and
-  again. Goal: 0.8 of it.
+  again. Goal: 0.8 of its throughput.
 
 The last table has the delay of the event loop while blocks move, with the store's thread and without
 it.
@@ -251,10 +260,11 @@ ${part('store')}`;
 function lease(part: (name: string) => string): string {
   return `## Handing KV over
 
-The time from \`submit\` in one process to its first token. The KV of the prompt is loaded from another
-process on the same machine, and the model takes no time. A token has 16 KiB of KV; the figures are
-medians. "memcpy" copies as many bytes within one process, in the same minute. An engine that only
-waits polls its transfers once a millisecond, and a short hand-over pays for that several times.
+The table has the time from \`submit\` in one process to the first token of the request. The KV of the
+prompt is loaded from another process on the same machine, and the model takes no time. A token has
+16 KiB of KV; the figures are medians. "memcpy" copies as many bytes within one process, in the same
+minute. An engine that only waits polls its transfers once a millisecond, and a short hand-over pays
+for that several times.
 
 ${part('lease')}`;
 }
@@ -262,10 +272,10 @@ ${part('lease')}`;
 function pipelines(part: (name: string) => string): string {
   return `## Pipelines
 
-First the transports. Chunks have 16 tokens, with up to 1,024 in flight. The second figure is the median
-of a chunk that goes alone. Both ends are in one process, and the server listens on a Unix socket. The bare client
-adds one entry for each chunk, by automatic pipelining. Like the transport, it acknowledges and removes
-each entry that it has read.
+First the transports. Chunks have 16 tokens, with up to 1,024 in flight. The second figure is the
+median of a chunk that goes alone. Both ends are in one process, and the server listens on a Unix
+socket. The bare client ("XADD and XREADGROUP") adds one entry for each chunk, by automatic
+pipelining. Like the transport, it acknowledges and removes each entry that it has read.
 
 Then the stages: requests of 128 tokens, 64 at a time. The executors answer at once, so all of the time
 is overhead. Each stage answers a chunk of 16 tokens with 16. All engines share one process and one
@@ -281,5 +291,5 @@ function budgets(figures: Figures): string {
 These budgets were set before anything was built. A missed budget stays in the table, marked as
 missed.
 
-${markdown(['budget', 'limit', 'measured', ''], figures.budgets())}`;
+${markdown(['budget', 'limit', 'measured', 'verdict'], figures.budgets())}`;
 }

@@ -216,7 +216,7 @@ function copies(figures: readonly Figure[]): string {
   };
   return [
     `Copies, in GB/s at the p50, by the bytes of a block:\n\n${table('idle', BLOCK_BYTES)}`,
-    'The same beside something that never ends. At 0.042 a copy was still waiting after 200 ms:',
+    'The same beside other work that never ends. The figure 0.042 means that a copy was still waiting\nafter 200 ms:',
     ...BESIDE_COPIES.map((beside) => table(beside, BLOCK_BYTES_BESIDE)),
   ].join('\n\n');
 }

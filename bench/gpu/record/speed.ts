@@ -23,7 +23,7 @@ export function gpuSpeed(results: GpuResults | null = newestGpuResults()): strin
   if (idle === null || behind === null || host === null || !gpu) return null;
   const on = gpu.name.replace('NVIDIA ', '').replace(/ .*/, '');
   const article = /^[AEFHILMNORSX]/.test(on) ? 'an' : 'a';
-  return `On ${article} ${on}, the GPU has applied a decode step of 256 requests ${idle} µs after the call at the median, ${behind} µs
-  right behind other work; the host spends ${host} µs on it. This matters to executors that read block
-  tables on the GPU. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md).`;
+  return `On ${article} ${on}, a decode step of 256 requests reaches the block tables on the GPU ${idle} µs after the call at the
+  median. Directly after a matrix product, this takes ${behind} µs. The host spends ${host} µs on the call. Only
+  executors that read block tables on the GPU need this. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md).`;
 }

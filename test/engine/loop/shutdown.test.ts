@@ -4,9 +4,9 @@ import { describe, expect, it } from 'vitest';
 import type { BlockstepError } from '../../../src/index.js';
 import { EngineBench, leftovers, outputs, prompt, rejection, tokensOf } from '../../support/engine-bench.js';
 import { schedulerOf } from '../../support/scheduler-of.js';
+import { pause, until } from '../../support/waiting.js';
 
 const mine = new Error('mine');
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
 /** The error codes of all calls once the engine is disposed. */
 function codesOf(bench: EngineBench): Record<string, string> {
@@ -171,7 +171,7 @@ describe('shutdown', () => {
     await bench.executor.deliver();
     bench.steps();
     const ended = bench.engine.shutdown({ drainMs: 100 });
-    await sleep(5);
+    await pause(5);
     expect(stream.ended).toBe(false);
     bench.time += 100;
     await bench.executor.deliver();
@@ -194,7 +194,7 @@ describe('shutdown', () => {
     const stream = bench.submit();
     bench.engine.step();
     const ended = bench.engine.shutdown({ drainMs: 1_000_000 });
-    await sleep(3);
+    await pause(3);
     expect(stream.ended).toBe(false);
     void bench.engine.shutdown({ drainMs: 0 });
     void bench.engine.shutdown({ drainMs: 1_000_000 });
@@ -210,8 +210,9 @@ describe('shutdown', () => {
     const ended = bench.engine.shutdown().then(() => {
       done = true;
     });
-    await sleep(10);
-    expect([done, stream.ended]).toEqual([false, true]);
+    await until(() => stream.ended);
+    await pause(5);
+    expect(done).toBe(false);
     bench.engine.complete(stream.handle, 'store', 'job');
     await ended;
   });
@@ -221,7 +222,7 @@ describe('shutdown', () => {
     const stream = bench.submit();
     bench.engine.pause('all');
     const ended = bench.engine.shutdown({ drainMs: 50 });
-    await sleep(5);
+    await pause(5);
     expect(stream.ended).toBe(false);
     bench.time += 50;
     await ended;
@@ -287,14 +288,20 @@ describe('shutdown', () => {
 
   it('waits for the executor to go, but not for a hung one', async () => {
     let gone!: () => void;
-    const dispose = () => new Promise<void>((resolve) => (gone = resolve));
+    let asked!: () => void;
+    const isAsked = new Promise<void>((resolve) => (asked = resolve));
+    const dispose = () => {
+      asked();
+      return new Promise<void>((resolve) => (gone = resolve));
+    };
     const execute = () => new Promise<never>(() => {});
     const bench = new EngineBench({ executor: { execute, dispose } });
     let done = false;
     const ended = bench.engine.shutdown().then(() => {
       done = true;
     });
-    await sleep(5);
+    await isAsked;
+    await pause(5);
     expect(done).toBe(false);
     gone();
     await ended;

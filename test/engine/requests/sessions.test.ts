@@ -10,8 +10,7 @@ import {
   rejection,
   settled,
 } from '../../support/engine-bench.js';
-
-const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+import { pause, until } from '../../support/waiting.js';
 
 describe('a session', () => {
   it('has an output with a reason for each answer, and goes on until its input has ended', async () => {
@@ -129,7 +128,7 @@ describe('a session', () => {
     bench.steps();
     const ended = bench.engine.shutdown({ drainMs: 50 });
     expect(stream.addChunk({ prompt: prompt(2, 1) })).toBe('started');
-    await sleep(5);
+    await pause(5);
     bench.time += 50;
     await ended;
     expect((await outputs(stream)).map(({ finishReason }) => finishReason)).toEqual([
@@ -167,7 +166,7 @@ describe('a grammar', () => {
     grammar.isReady = false;
     void bench.engine.run();
     const stream = bench.submit({ id: 'a', grammar, maxTokens: 2 });
-    await sleep(10);
+    await pause(10);
     bench.time += 3;
     expect(bench.engine.explain('a')).toMatch(
       /: waiting for 3 ms for its grammar; left: 59997 ms of deadlines.grammar$/,
@@ -185,10 +184,11 @@ describe('a grammar', () => {
     void bench.engine.run();
     bench.submit({ id: 'a', prompt: prompt(6, 1), maxTokens: 1 });
     const stream = bench.submit({ id: 'b', grammar, maxTokens: 1 });
-    await sleep(5);
+    await until(() => bench.executor.seen.length > 0);
+    await pause(5);
     expect(bench.executor.seen.map(({ ids }) => ids)).toEqual([['a']]);
     grammar.isReady = true;
-    await sleep(10);
+    await until(() => bench.executor.seen.length > 1);
     expect(bench.executor.seen.map(({ ids }) => ids)).toEqual([['a'], ['b']]);
     await bench.executor.deliver(2);
     await stream.result();

@@ -70,8 +70,9 @@ async function complete(
   for await (const piece of response.body) {
     if (!told) first();
     told = true;
-    text = (text + decoder.decode(piece as Uint8Array, { stream: true })).slice(-20_000);
+    text += decoder.decode(piece as Uint8Array, { stream: true });
   }
+  // The last event has the whole prompt after this number.
   const count = Number([...text.matchAll(/"tokens_predicted":(\d+)/g)].at(-1)?.[1]);
   if (count !== out) throw new Error(`llama-server made ${count} tokens, expected ${out}`);
 }

@@ -5,7 +5,7 @@ import { LogWriter } from '../log/log.js';
 import { coreConfig } from '../options/core-config.js';
 import type { LogSink, RuledConfig } from '../options/options.js';
 import type { Plan } from '../plan/plan.js';
-import { askConnector, schedule } from '../schedule/schedule.js';
+import { askConnector, endGroups, schedule } from '../schedule/schedule.js';
 import { purgeWaiting } from '../state/guards.js';
 import { SchedulerState } from '../state/scheduler-state.js';
 import { maySteady } from '../steady/joining.js';
@@ -149,6 +149,11 @@ export class SchedulerCalls {
       throw new BlockstepError('ERR_BLOCKSTEP_BAD_ARG', `now() must return milliseconds, got ${show(now)}`);
     }
     this.state.now = now;
+  }
+
+  /** @param plan of a repeated step, whose common prefixes the last `run` has left */
+  endGroups(plan: Plan): void {
+    endGroups(this.state, plan, true);
   }
 
   /** @param plan of a repeated step */

@@ -15,6 +15,9 @@ export interface StepLetGo {
   readonly letGo: Int32Array;
 }
 
+/** An empty list of blocks, which all plans share. */
+export const NO_BLOCKS = new Int32Array(0);
+
 /** The number of fields per block in `Plan.letGo`, in the order of `LetGo`'s fields. */
 const NUM_FIELDS = 5;
 

@@ -1,8 +1,7 @@
 // The blocks that an entry took from the pool in its step.
 import type { Core } from '../../core/core.js';
+import { NO_BLOCKS } from './let-go.js';
 import { EntryKind, type Plan } from './plan.js';
-
-const NO_BLOCKS = new Int32Array(0);
 
 type Places = Pick<Plan, 'groups' | 'kinds'>;
 

@@ -2,6 +2,7 @@ import { INSPECT, showFacts } from '../../base/inspect.js';
 import type { Frame } from '../../core/core.js';
 import type { Request } from '../request/request.js';
 import { FinishCode } from '../request/status.js';
+import { NO_BLOCKS } from './let-go.js';
 import { planFacts } from './plan-facts.js';
 import { type PlanGroup, planGroups, removeGroupEntry } from './plan-group.js';
 import type { SyncLoad } from './sync-load.js';
@@ -19,7 +20,6 @@ export type EntryKind = (typeof EntryKind)[keyof typeof EntryKind];
 
 /** Step number of "never scheduled". It is not -1, the number before the first step. */
 export const NEVER = -2;
-const NO_BLOCKS = new Int32Array(0);
 
 /**
  * The work of one step (vLLM's SchedulerOutput), as flat arrays in batch order. The requests that

@@ -222,7 +222,9 @@ function keepUsed(s: SchedulerState, plan: Plan, from: number): void {
     const at = plan.indexOf(request);
     if (at < from) continue;
     const inFlight = s.core.frames[plan.frame].numInFlightTokens[at];
-    keepDropped(s, request, Math.max(0, plan.numComputedTokens[at] - inFlight));
+    // The plan does not have the computed tokens of a steady decode yet.
+    const computed = request.numComputedTokens - plan.numScheduledTokens[at];
+    keepDropped(s, request, Math.max(0, computed - inFlight));
   }
 }
 

@@ -6,7 +6,7 @@ import { Loan } from '../lend/loan.js';
 import { endExpired } from '../life/expiry.js';
 import { endUnreported } from '../life/finish.js';
 import { loseLoadsOf } from '../loads/fence.js';
-import { blocksLetGo } from '../plan/let-go.js';
+import { blocksLetGo, NO_BLOCKS } from '../plan/let-go.js';
 import { newBlocksOf } from '../plan/new-blocks.js';
 import type { Plan } from '../plan/plan.js';
 import { FinishCode } from '../request/status.js';
@@ -50,7 +50,7 @@ export function beginSchedule(s: SchedulerState): Plan {
   const { control } = s.core;
   if (control[Control.numSampled] !== 0 && control[Control.sampledFrame] === plan.frame) s.core.flush();
   forgetLetGo(s);
-  if (s.groups.hasStates) s.core.native.beginStep();
+  if (s.config.kvGroups !== null) s.core.native.beginStep();
   endExpired(s);
   if (s.doomed.length > 0) endDoomed(s);
   s.steady?.check();
@@ -113,13 +113,13 @@ function noteResetVictims(s: SchedulerState, plan: Plan): void {
  * Completes the additional fields of a plan with KV cache groups. @param knowsPrefixes see
  * `noteCommonPrefixes`
  */
-function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
+export function endGroups(s: SchedulerState, plan: Plan, knowsPrefixes: boolean): void {
   if (mayShare(s)) noteCommonPrefixes(s, plan, knowsPrefixes);
   if (s.connector !== null || s.config.reportBlocks || s.pipelined)
     noteDropped(s, plan, s.core.native.drainDropped());
   if (!s.groups.hasStates) return;
   const zeroed = withoutLoaded(s, plan, s.core.native.drainZeroed());
-  if (zeroed.length > 0) plan.blocksToZero = zeroed;
+  plan.blocksToZero = zeroed.length > 0 ? zeroed : null;
 }
 
 /** Removes blocks that asynchronous loads of this step fill, with the deviation `zeroUnloaded`. */
@@ -131,11 +131,9 @@ function withoutLoaded({ config }: SchedulerState, { loadedBlocks }: Plan, zeroe
 
 /** @param letGo see `NativeCore.drainDropped` */
 function noteDropped(s: SchedulerState, plan: Plan, letGo: Int32Array | null): void {
-  if (letGo !== null) {
-    plan.letGo = letGo;
-    plan.droppedBlocks = blocksLetGo(letGo);
-    if (plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });
-  }
+  plan.letGo = letGo ?? NO_BLOCKS;
+  plan.droppedBlocks = letGo === null ? NO_BLOCKS : blocksLetGo(letGo);
+  if (letGo !== null && plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });
   if (s.droppedAtEnd.length === 0) return;
   plan.droppedBlocks = joined(plan.droppedBlocks, Int32Array.from(s.droppedAtEnd));
   s.droppedAtEnd = [];

@@ -9,14 +9,15 @@ import type { SchedulerState } from '../state/scheduler-state.js';
  * Whether the options allow a steady decode: for a decoding request, only its end must be decided.
  */
 export function maySteady(config: RuledConfig): boolean {
-  const { numSpeculativeTokens, draftSlots, padDecode, kvGroups, borrower, placement } = config;
+  const { numSpeculativeTokens, draftSlots, padDecode, borrower, placement } = config;
   const isPlain = numSpeculativeTokens === 0 && draftSlots === 0 && !padDecode;
-  const isAlone = kvGroups === null && borrower === null && placement.authority === 'host';
+  const isAlone = borrower === null && placement.authority === 'host';
   return config.steadyDecode && isPlain && isAlone;
 }
 
 /**
  * Whether a request decodes: one token of it is not computed, and only its end must be decided.
+ * A group of states does not shorten a step of one token.
  * @param mostTokens known tokens that it must not exceed
  */
 export function mayJoin(

@@ -18,6 +18,8 @@ interface Calls {
   readClock(): void;
   /** Hands the native commands so far to the log. */
   flushLog(): void;
+  /** Completes the fields of a plan with KV cache groups, once its entries have their blocks. */
+  endGroups(plan: Plan): void;
   /** Asks the connector for the metadata of a plan that moved no blocks. */
   askConnector(plan: Plan): void;
 }
@@ -63,8 +65,14 @@ export class Repeat {
   #countsView: Int32Array = new Int32Array(0);
   readonly #takeBlocks = (): void => {
     const { size } = this.#steady;
-    const taken = this.#s.core.native.run(this.#plan.frame, 0, size);
+    const { core, config, keepsInFlight, inFlight } = this.#s;
+    const { frame } = this.#plan;
+    if (config.kvGroups !== null) core.native.beginStep();
+    // Each plan in flight gives each entry one token.
+    if (keepsInFlight) core.frames[frame].numInFlightTokens.fill(inFlight.length, 0, size);
+    const taken = core.native.run(frame, 0, size);
     if (taken !== size) throw new Error(`a repeated step found blocks for ${taken} of its ${size} entries`);
+    if (config.kvGroups !== null) this.#calls.endGroups(this.#plan);
   };
   readonly #readClock = (): void => this.#calls.readClock();
   readonly #logUpdate = (): void => {
@@ -123,7 +131,7 @@ export class Repeat {
    */
   sureSteps(last: Plan): number {
     const { core, config, inFlight, deadlines, blocksMoved } = this.#s;
-    if (this.#run === 0 || last.repeats !== this.#run) return 0;
+    if (this.#run === 0 || last.repeats !== this.#run || config.kvGroups !== null) return 0;
     if (this.#isTold || deadlines.size > 0 || inFlight.length !== this.#depth - 1) return 0;
     if (blocksMoved || channels.step.hasSubscribers || this.#calls.aborts.size > 0) return 0;
     const { size, clock, isBroken } = this.#steady;
@@ -171,9 +179,12 @@ export class Repeat {
     const s = this.#s;
     const { control } = s.core;
     const { size, slots } = this.#steady.members;
-    // No entry takes more than one block.
     if (s.inFlight.length >= this.#depth) return null;
-    if (control[Control.freeBlocks] < size || this.#steady.isBroken) return null;
+    // No entry takes more than one block of each group.
+    const mostBlocks = size * s.groups.list.length;
+    if (control[Control.freeBlocks] < mostBlocks || this.#steady.isBroken) return null;
+    // Before a block is dropped that a transfer uses, the rules keep it for the transfer.
+    if (s.config.kvGroups !== null && s.usedRequests.size > 0) return null;
     if (channels.step.hasSubscribers) return null;
     this.#calls.gate.checkFree();
     if ((s.deadlines.size > 0 || this.#log !== null) && !this.#isInTime()) return null;
@@ -192,7 +203,8 @@ export class Repeat {
     control[Control.headSlot] = slots[0];
     this.#calls.gate.change(this.#takeBlocks);
     plan.step = s.step++;
-    plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
+    if (s.config.kvGroups === null)
+      plan.groups[0].numCommonPrefixBlocks = s.config.enablePrefixCaching ? control[Control.commonPrefix] : 0;
     s.putInFlight(plan);
     if (this.#isTold) {
       this.#calls.gate.during(this.#tellOfPlan);

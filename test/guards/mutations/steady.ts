@@ -53,7 +53,7 @@ export const mutations: readonly Mutation[] = [
   {
     failure: 'F63',
     file: 'src/scheduler/steady/repeat.ts',
-    find: 'if (control[Control.freeBlocks] < size || this',
+    find: 'if (control[Control.freeBlocks] < mostBlocks || this',
     replace: 'if (this',
     test: 'test/scheduler/steady/twins.test.ts',
     means: 'a step is repeated without blocks',

@@ -1,10 +1,12 @@
+import type { SchedulerOptions } from '../../../src/index.js';
 import { ConnectedLife } from '../../support/connector/connected-life.js';
 import { describePlan } from '../../support/driver.js';
-import { firstDifference, sinksInto } from './twins.js';
+import { describeGroups, firstDifference, sinksInto } from './twins.js';
 
 /** How connected twins live, and how often their states are read. */
 export interface ConnectedTwinOptions {
   pipelineDepth?: 1 | 2 | 3;
+  kvGroups?: SchedulerOptions['kvGroups'];
   /** The twins write a log, and a sink gets their KV cache events. */
   isHeard?: boolean;
   readEvery?: number;
@@ -27,9 +29,10 @@ export class ConnectedTwins {
 
   constructor(
     seed: number,
-    { pipelineDepth = 1, isHeard = false, readEvery = 50 }: ConnectedTwinOptions = {},
+    { pipelineDepth = 1, kvGroups = null, isHeard = false, readEvery = 50 }: ConnectedTwinOptions = {},
   ) {
-    const roomy = { numBlocks: 80, maxModelLen: 64, numSpeculativeTokens: 0, pipelineDepth };
+    const numBlocks = 80 * (kvGroups?.length ?? 1);
+    const roomy = { numBlocks, maxModelLen: 64, numSpeculativeTokens: 0, pipelineDepth, kvGroups };
     this.#twins = [true, false].map((steadyDecode) => born(seed, { ...roomy, steadyDecode }, isHeard)) as [
       Twin,
       Twin,
@@ -64,7 +67,7 @@ function born(seed: number, options: object, isHeard: boolean): Twin {
     if (JSON.stringify(connectorMetadata) !== due)
       throw new Error(`step ${step} has another step's metadata`);
     const told = JSON.stringify([connectorMetadata, lacksMetadata, [...takenBlocks], releasedHandles]);
-    said.push(`${describePlan(plan)} ${told}`);
+    said.push(`${describePlan(plan)} ${describeGroups(plan)} ${told}`);
   };
   const twin: Twin = {
     life: new ConnectedLife(seed, log, onPlan, { ...options, kvEvents }, true),

@@ -1,3 +1,4 @@
+import type { Plan } from '../../../src/index.js';
 import type { KvEvent, KvEventSink } from '../../../src/scheduler/events/kv-event.js';
 import { RecordKind } from '../../../src/scheduler/log/log.js';
 import type { LogSink, SchedulerOptions } from '../../../src/scheduler/options/options.js';
@@ -107,6 +108,16 @@ export function firstDifference(a: readonly string[], b: readonly string[]): str
   return a.length === b.length ? null : `without a steady decode there is more: ${b[a.length]}`;
 }
 
+/** The part of a plan that KV cache groups add. */
+export function describeGroups({ groups, numRequests, droppedBlocks, letGo, blocksToZero }: Plan): string {
+  const columns = groups.map(({ numBlocks, numNewBlocks, numCommonPrefixBlocks }) => [
+    numCommonPrefixBlocks,
+    ...numBlocks.subarray(0, numRequests),
+    ...numNewBlocks.subarray(0, numRequests),
+  ]);
+  return JSON.stringify([columns, [...droppedBlocks], [...letGo], blocksToZero && [...blocksToZero]]);
+}
+
 /** Notes each plan and each update of a life. */
 function recorded(life: Life, said: string[]): Record {
   const record: Record = { life, said, numSteady: 0, numRepeated: 0 };
@@ -116,7 +127,7 @@ function recorded(life: Life, said: string[]): Record {
     const plan = schedule.call(driver, fails);
     record.numSteady += plan.numSteady;
     if (plan.repeats > 0) record.numRepeated++;
-    record.said.push(describePlan(plan));
+    record.said.push(describePlan(plan), describeGroups(plan));
     return plan;
   };
   driver.update = (empty) => {

@@ -1,0 +1,77 @@
+// F63: a steady decode with KV cache groups continues where a rule must act.
+import type { Mutation } from './mutation.js';
+
+export const mutations: readonly Mutation[] = [
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: 'size * s.groups.list.length;',
+    replace: 'size;',
+    test: 'test/scheduler/steady/groups.test.ts',
+    means: 'a step is repeated without blocks for each group',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (s.config.kvGroups !== null && s.usedRequests.size > 0) return null;\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a block that a transfer uses leaves its window',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (config.kvGroups !== null) core.native.beginStep();\n',
+    replace: '',
+    test: 'test/scheduler/steady/groups.test.ts',
+    means: 'the notes of dropped blocks grow with each repeated step',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/schedule/schedule.ts',
+    find: '  if (s.config.kvGroups !== null) s.core.native.beginStep();\n',
+    replace: '  if (s.groups.hasStates) s.core.native.beginStep();\n',
+    test: 'test/scheduler/steady/groups.test.ts',
+    means: 'the notes of dropped blocks grow with each step',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (keepsInFlight) core.frames[frame].numInFlightTokens.fill(inFlight.length, 0, size);\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a block leaves its window while a step in flight reads it',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/steady/repeat.ts',
+    find: '    if (config.kvGroups !== null) this.#calls.endGroups(this.#plan);\n',
+    replace: '',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a repeated plan does not name the blocks that its requests drop',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/schedule/schedule.ts',
+    find: 'plan.letGo = letGo ?? NO_BLOCKS;',
+    replace: 'if (letGo !== null) plan.letGo = letGo;',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a repeated plan names the blocks that an earlier plan dropped',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/schedule/schedule.ts',
+    find: 'plan.blocksToZero = zeroed.length > 0 ? zeroed : null;',
+    replace: 'if (zeroed.length > 0) plan.blocksToZero = zeroed;',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'a repeated plan clears the blocks that an earlier plan took',
+  },
+  {
+    failure: 'F63',
+    file: 'src/scheduler/schedule/running-pass.ts',
+    find: 'const computed = request.numComputedTokens - plan.numScheduledTokens[at];',
+    replace: 'const computed = plan.numComputedTokens[at];',
+    test: 'test/scheduler/steady/twins.test.ts',
+    means: 'blocks that a transfer uses are kept by the computed tokens of an earlier plan',
+  },
+];

@@ -49,7 +49,7 @@ export const GROUP_PLANTS: readonly Plant[] = [
     name: 'let-go-between',
     why: 'nobody knows what a plan without tokens let go, so that it is found though the step before was to write it and failed',
     file: 'src/scheduler/schedule/schedule.ts',
-    text: 'if (plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });',
+    text: 'if (letGo !== null && plan.totalTokens === 0) s.letGoBetween.push({ step: plan.step, letGo });',
     replacement: '',
   },
   {

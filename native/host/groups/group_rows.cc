@@ -12,7 +12,9 @@ u32 divide_up(u64 a, u32 b) { return static_cast<u32>((a + b - 1) / b); }
 
 GroupRows::GroupRows(const HostConfig& config, const Exchange& exchange, FactLog& facts, Slots& slots)
     : config_(config), exchange_(exchange), facts_(facts), state_(facts.state()), slots_(slots),
-      num_groups_(static_cast<u32>(config.groups.size())), retention_(config), zeroed_(config.groups.size()), num_dropped_(config.groups.size()) {}
+      num_groups_(static_cast<u32>(config.groups.size())), retention_(config), zeroed_(config.groups.size()), num_dropped_(config.groups.size()) {
+  counted_.shared.resize(num_groups_);
+}
 
 u32 GroupRows::skipped_tokens(u32 g, u32 computed) const {
   const GroupConfig& group = config_.groups[g];
@@ -244,21 +246,26 @@ bool GroupRows::is_noted(u32 g, const Key& key) const {
   return std::any_of(noted_.begin(), noted_.end(), [&](const Noted& noted) { return noted.group == g && noted.key == key; });
 }
 
-u32 GroupRows::shared_prefix(const Slot& slot, u32 g) const {
+u32 GroupRows::shared_prefix(const Slot& slot, u32 g, u32 known) const {
   if (!config_.caching || slot.row == kNone || !config_.groups[g].full()) return 0;
   const u32* list = list_of(slot, g);
   const u32 holders = state_.rows_in_use / num_groups_;
   const u32 length = parts_[std::size_t{index_of(slot)} * num_groups_ + g].length;
-  u32 shared = 0;
+  u32 shared = known;
   while (shared < length && list[shared] != kNullBlock && state_.blocks[list[shared]].ref == holders) shared += 1;
   return shared;
 }
 
-void GroupRows::publish_common_prefix() const {
+void GroupRows::publish_common_prefix() {
   const auto head = static_cast<u32>(exchange_.control(kHeadSlot));
   const bool open = slots_.table().is_open(head);
+  const bool same = counted_.head == head && counted_.ref_changes == facts_.ref_changes();
+  if (!same) std::fill(counted_.shared.begin(), counted_.shared.end(), 0);
+  counted_.ref_changes = facts_.ref_changes();
+  counted_.head = head;
   for (u32 g = 0; g < num_groups_; ++g) {
-    const u32 shared = open ? shared_prefix(slots_.table()[head], g) : 0;
+    const u32 shared = open ? shared_prefix(slots_.table()[head], g, counted_.shared[g]) : 0;
+    counted_.shared[g] = shared;
     exchange_.control(kGroupCommonPrefix, g) = static_cast<std::int32_t>(shared);
     if (g == 0) exchange_.control(kCommonPrefix) = static_cast<std::int32_t>(shared);
   }

@@ -126,9 +126,9 @@ class GroupRows {
   }
 
   /// Like Slots::shared_prefix, by group.
-  u32 shared_prefix(const Slot& slot, u32 g) const;
-  /// Writes kGroupCommonPrefix for the slot in kHeadSlot.
-  void publish_common_prefix() const;
+  u32 shared_prefix(const Slot& slot, u32 g, u32 known) const;
+  /// Writes kGroupCommonPrefix for the slot in kHeadSlot. Counts on as Slots::publish_common_prefix().
+  void publish_common_prefix();
 
   /// Blocks that were taken for groups with `zeroed` since the last call, group by group.
   /// note_taken() notes them.
@@ -165,6 +165,12 @@ class GroupRows {
   std::vector<std::vector<u32>> zeroed_;  // [num_groups]
   std::vector<u32> dropped_;
   std::vector<u64> num_dropped_;  // [num_groups]
+  /// The last count of publish_common_prefix(), with its head slot and its FactLog::ref_changes().
+  struct {
+    u64 ref_changes = 0;
+    u32 head = kNone;
+    std::vector<u32> shared;  // [num_groups]
+  } counted_;
 };
 
 }  // namespace blockstep

@@ -14,24 +14,29 @@ u32 GroupRunning::run(const Frame& frame, u32 from, u32 to) {
   for (const Work& work : work_) slots_.table()[work.slot].mark = 0;
   work_.clear();
   dropped_.clear();
-  const RequestTable& table = slots_.table();
+  // These are copies, because the compiler would load them again after every store into the frame.
+  const Frame at = frame;
+  const Slot* const slots = slots_.table().slots();
   const u32 groups = rows_.num_groups();
+  const u32 lookahead = config_.lookahead;
+  const u32 limit = config_.max_model_len;
   u64 left = state_.num_free;
   u32 e = from;
   for (; e < to; ++e) {
-    const u32 index = static_cast<u32>(frame.slots[e]);
-    const Slot& slot = table[index];
-    const u32 computed = static_cast<u32>(frame.computed[e]);
-    const u32 main = computed + static_cast<u32>(frame.scheduled[e]);
+    const u32 index = static_cast<u32>(at.slots[e]);
+    const Slot& slot = slots[index];
+    const u32 computed = static_cast<u32>(at.computed[e]);
+    const u32 main = computed + static_cast<u32>(at.scheduled[e]);
     if (slot.row != kNone) {
+      const GroupPart* const parts = &rows_.part(index, 0);
       for (u32 g = 0; g < groups; ++g) {
-        frame.num_blocks[g * frame.group_stride + e] = static_cast<std::int32_t>(rows_.part(index, g).length);
-        frame.new_blocks[g * frame.group_stride + e] = 0;
+        at.num_blocks[g * at.group_stride + e] = static_cast<std::int32_t>(parts[g].length);
+        at.new_blocks[g * at.group_stride + e] = 0;
       }
     }
-    const u32 target = std::min(main + config_.lookahead, config_.max_model_len);
+    const u32 target = std::min(main + lookahead, limit);
     if (target <= slot.room && std::min(main, slot.num_tokens) < slot.publish_at) [[likely]] continue;
-    if (!plan(e, index, computed - std::min(computed, static_cast<u32>(frame.in_flight[e])), main, left)) break;
+    if (!plan(e, index, computed - std::min(computed, static_cast<u32>(at.in_flight[e])), main, left)) break;
   }
   carry_out(frame);
   rows_.publish_common_prefix();
@@ -71,6 +76,29 @@ bool GroupRunning::plan(u32 entry, u32 index, u32 processed, u32 main, u64& left
   return false;
 }
 
+/// The known tokens of the request that are computed after the work of its entry.
+u32 GroupRunning::settled_after(const Work& work, const Frame& frame) const {
+  const u32 main = static_cast<u32>(frame.computed[work.entry]) + static_cast<u32>(frame.scheduled[work.entry]);
+  return std::min(main, slots_.table()[work.slot].num_tokens);
+}
+
+/// Hashes the blocks that will be published. One block of each of several requests is hashed side
+/// by side with those of the others.
+void GroupRunning::hash_filled(const Frame& frame) {
+  RequestTable& table = slots_.table();
+  filled_.clear();
+  for (const Work& work : work_) {
+    if (work.group != 0 || work.entry == kNone) continue;
+    Slot& slot = table[work.slot];
+    const u32 tokens = settled_after(work, frame);
+    if (tokens < slot.publish_at) continue;
+    const u32 blocks = tokens / config_.block_size;
+    if (slot.hashes != nullptr && blocks == slot.num_hashes + 1) filled_.push_back(&slot);
+    else table.extend_hashes(slot, blocks);
+  }
+  table.hash_next({filled_.data(), static_cast<u32>(filled_.size())});
+}
+
 /// Logs the drops of the works [from, to), and then the blocks that they take.
 void GroupRunning::log_work(std::size_t from, std::size_t to) {
   for (std::size_t i = from; i < to; ++i) {
@@ -90,6 +118,7 @@ void GroupRunning::log_work(std::size_t from, std::size_t to) {
 /// Writes and applies the log of the work that plan() found.
 void GroupRunning::carry_out(const Frame& frame) {
   if (work_.empty()) return;
+  hash_filled(frame);
   facts_.begin();
   // Blocks dropped at the tail may all be dropped before any block is taken. Blocks put before the
   // head are taken by the next entry.
@@ -110,10 +139,7 @@ void GroupRunning::carry_out(const Frame& frame) {
     if (work.group != 0) continue;
     Slot& slot = slots_.table()[work.slot];
     slot.mark = 0;
-    if (work.entry != kNone) {
-      const u32 main = static_cast<u32>(frame.computed[work.entry]) + static_cast<u32>(frame.scheduled[work.entry]);
-      rows_.publish(slot, std::min(main, slot.num_tokens));
-    }
+    if (work.entry != kNone) rows_.publish(slot, settled_after(work, frame));
     rows_.refresh(slot);
   }
   facts_.commit();

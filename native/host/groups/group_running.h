@@ -11,7 +11,9 @@ class GroupRunning {
  public:
   GroupRunning(const HostConfig& config, FactLog& facts, Slots& slots, GroupRows& rows)
       : config_(config), facts_(facts), state_(facts.state()), slots_(slots), rows_(rows),
-        dropped_(config.pool.num_blocks) {}
+        dropped_(config.pool.num_blocks) {
+    filled_.reserve(config.max_entries);
+  }
   GroupRunning(const GroupRunning&) = delete;
   GroupRunning& operator=(const GroupRunning&) = delete;
 
@@ -34,6 +36,8 @@ class GroupRunning {
   };
 
   bool plan(u32 entry, u32 slot, u32 processed, u32 main, u64& left);
+  u32 settled_after(const Work& work, const Frame& frame) const;
+  void hash_filled(const Frame& frame);
   void log_work(std::size_t from, std::size_t to);
   void carry_out(const Frame& frame);
 
@@ -44,6 +48,7 @@ class GroupRunning {
   GroupRows& rows_;
   DropLedger dropped_;
   std::vector<Work> work_;
+  std::vector<Slot*> filled_;  // scratch of hash_filled()
 };
 
 }  // namespace blockstep

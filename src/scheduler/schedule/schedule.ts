@@ -152,8 +152,8 @@ function noteCommonPrefixes(s: SchedulerState, plan: Plan, areKnown: boolean): v
     control[Control.headSlot] = s.queues.running[0].slot;
     native.commonPrefixGroups();
   }
-  for (const [g, group] of plan.groups.entries())
-    group.numCommonPrefixBlocks = control[Control.groupCommonPrefix + g];
+  for (let g = 0; g < plan.groups.length; g++)
+    plan.groups[g].numCommonPrefixBlocks = control[Control.groupCommonPrefix + g];
 }
 
 function mayShare({ queues, config }: SchedulerState): boolean {

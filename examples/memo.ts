@@ -1,5 +1,5 @@
 /**
- * The smallest honest connector: it keeps full blocks in memory, and gives them to requests that
+ * The smallest correct connector: it keeps full blocks in memory, and gives them to requests that
  * begin alike. It copies them away at once, so nothing has to protect a block.
  * `docs/writing-connectors.md` walks through it.
  *

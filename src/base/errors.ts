@@ -18,7 +18,8 @@ export const ERROR_CODES = {
   ERR_BLOCKSTEP_BAD_ARG:
     'an argument has the wrong type, is out of range, or has an unknown name; nothing was changed',
   /** The message names the file and the reason of the operating system. */
-  ERR_BLOCKSTEP_BAD_FILE: 'a file that the command line names cannot be read or written',
+  ERR_BLOCKSTEP_BAD_FILE:
+    'a file that the command line names, or the file of a disk tier or an embedded store, cannot be read or written',
   /**
    * The message names the byte, or the batch of commands, at fault. Another version's log cannot be
    * read.

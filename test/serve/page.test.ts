@@ -144,7 +144,7 @@ describe('the figures', () => {
       figures = await json<Figures>(`/figures?after=${first.samples[0].time}`);
     }
     const [last] = figures.samples.slice(-1);
-    expect(last).toMatchObject({ running: 2, waiting: 1, parked: 0 });
+    expect(last).toMatchObject({ running: 2, waiting: 1, loading: 0 });
     expect(last.generated).toBeGreaterThan(10);
     expect(last.queries).toBeGreaterThan(0);
     expect(last.usage).toBeGreaterThan(0);

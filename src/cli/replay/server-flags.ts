@@ -29,7 +29,7 @@ export const SERVER_FLAGS = [
 export function addServerFlags(command: Command): void {
   const add = flagAdder(command);
   command.optionsGroup('Server:');
-  add('--url <address>', 'send the requests to this server of OpenAI’s API, in real time');
+  add('--url <address>', 'send the requests to this server with OpenAI’s API, in real time');
   add('--model <name>', 'model to ask for (default: the first model of the server)');
   command.addOption(
     new Option('--api-key <key>', 'the key of the server; better given as BLOCKSTEP_API_KEY').env(

@@ -23,7 +23,7 @@ export interface Sample {
   readonly running: number;
   readonly waiting: number;
   /** Requests that wait for KV to be loaded. */
-  readonly parked: number;
+  readonly loading: number;
   /** Generated tokens, a count. */
   readonly generated: number;
   /** Tokens that were looked up in the prefix cache, and tokens that were found: counts. */

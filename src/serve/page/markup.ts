@@ -77,7 +77,7 @@ ${tile('transfers', 'Transfers under way')}
 <div class="columns">
 ${chart('latency', 'Step latency', 'ms', ['p50', 'p99'])}
 ${chart('rate', 'Generated tokens', 'a second', ['tokens'])}
-${chart('requests', 'Requests', '', ['running', 'waiting', 'parked'])}
+${chart('requests', 'Requests', '', ['running', 'waiting', 'loading'])}
 ${chart('usage', 'KV usage', '% of the blocks', ['in use'])}
 </div>
 </section>

@@ -100,7 +100,7 @@ export class Sampler {
       ...this.#watch.percentiles(since),
       running: numRunning,
       waiting: numWaiting + numSkipped - numLoading,
-      parked: numLoading,
+      loading: numLoading,
       generated: scheduler.generationTokens,
       queries: scheduler.prefixCacheQueries,
       hits: scheduler.prefixCacheHits,

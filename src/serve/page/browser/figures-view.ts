@@ -65,7 +65,7 @@ export class FiguresView {
     say('tokens-detail', `${grouped(last.generated)} since the start`);
     say('running', grouped(last.running));
     say('waiting', grouped(last.waiting));
-    say('waiting-detail', `${grouped(last.parked)} parked for a transfer`);
+    say('waiting-detail', `${grouped(last.loading)} loading KV`);
     const minute = this.#samples.find(({ time }) => time >= last.time - MINUTE_MS) ?? last;
     say('hits', share(last.hits - minute.hits, last.queries - minute.queries));
     say('hits-detail', `${share(last.hits, last.queries)} since the start`);
@@ -104,7 +104,7 @@ export class FiguresView {
       return [sample.time, rateBetween(this.#samples[at], sample)];
     });
     this.#rate.show(rates);
-    this.#requests.show(points(({ running, waiting, parked }) => [running, waiting, parked]));
+    this.#requests.show(points(({ running, waiting, loading }) => [running, waiting, loading]));
     this.#usage.show(points(({ usage }) => [100 * usage]));
   }
 

@@ -1,6 +1,6 @@
 import { badArgument, show } from '../../../../base/errors.js';
 
-/** The address of a server of OpenAI's API, and the credentials for it. */
+/** The address of a server with OpenAI's API, and the credentials for it. */
 export interface ServerUrl {
   /**
    * The address in front of `/v1`, without a slash at its end and without credentials, so that it

@@ -12,6 +12,7 @@ import { type KnobValue, optionsAt, type Point, pointsOf, type Sweep } from './s
 import { Pool } from './sweep/pool.js';
 import { ROUTERS, type Router } from './sweep/routing.js';
 import { FEWEST_REQUESTS, paretoOptimal, roundsOf, SEARCHES, type Search } from './sweep/search.js';
+import { runSharingSeats } from './sweep/seats.js';
 import type { Condition } from './sweep/slo.js';
 import { shareColumns } from './sweep/task.js';
 
@@ -112,7 +113,7 @@ export interface Plan {
   /** The highest load first. */
   readonly finalists: readonly Finalist[];
   readonly fleet: FleetSize | null;
-  /** Steps of all points, simulated or known. */
+  /** Steps of all points. Points that share a run count its steps each. */
   readonly steps: number;
 }
 
@@ -155,11 +156,10 @@ export async function plan(input: PlanInput): Promise<Plan> {
         stage,
         rounds.reduce((sum, round) => sum + round.points, 0),
       );
-      return compare(candidates, rounds, async (i, requests) => {
-        const run = await runOf(i, -1, speedUp, requests);
-        done();
-        return run;
-      });
+      const optionsOf = (i: number) => optionsAt(scheduler, points[i]);
+      return compare(candidates, rounds, (chosen, requests) =>
+        runSharingSeats(chosen, optionsOf, threads, (i) => runOf(i, -1, speedUp, requests), done),
+      );
     });
     const { latest, whole } = comparisons.find(({ speedUp }) => speedUp === 1)!.runs;
 

@@ -74,6 +74,8 @@ export class EngineRun {
   /** Requests that the scheduler refused, because they can never fit. */
   refused = 0;
   preemptions = 0;
+  /** The maximum number of requests that ran at once. */
+  peakRunning = 0;
   readonly #options: EngineRunOptions;
   readonly #indices: Int32Array;
   readonly #maxNumSeqs: number;
@@ -164,6 +166,7 @@ export class EngineRun {
     const plan = this.scheduler.schedule();
     this.#last = plan;
     this.preemptions += plan.preempted.length;
+    this.peakRunning = Math.max(this.peakRunning, this.scheduler.numRunning);
     if (plan.totalTokens > 0 || this.#inFlight.length === 0) this.#execute(plan);
     this.#emptySteps = plan.totalTokens > 0 ? 0 : this.#emptySteps + 1;
     if (this.#emptySteps > MAX_EMPTY_STEPS && this.scheduler.numUnfinished > 0) this.#stall();

@@ -22,18 +22,18 @@ export interface Comparison {
 /** Halves of the trace's own load, down to the least that is tried. */
 const LOWER_LOADS = Array.from({ length: -Math.log2(LEAST_LOAD) }, (_, i) => 2 ** -(i + 1));
 
-/** Runs points round by round. @param run runs a point with the first so many requests */
+/** Runs points round by round. @param run runs points with the first so many requests */
 export async function compare(
   points: readonly number[],
   rounds: readonly Round[],
-  run: (point: number, requests: number) => Promise<FleetRun>,
+  run: (points: readonly number[], requests: number) => Promise<FleetRun[]>,
 ): Promise<PointRuns> {
   const first = new Map<number, FleetRun>();
   const latest = new Map<number, FleetRun>();
   let whole = new Map<number, FleetRun>();
   for (const { points: count, requests } of rounds) {
     const chosen = whole.size === 0 ? points : survivors(whole, count);
-    const runs = await Promise.all(chosen.map((point) => run(point, requests)));
+    const runs = await run(chosen, requests);
     whole = new Map(chosen.map((point, k) => [point, runs[k]]));
     for (const [point, each] of whole) {
       if (!first.has(point)) first.set(point, each);

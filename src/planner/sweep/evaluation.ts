@@ -22,6 +22,8 @@ export interface FleetRun {
   /** Fraction of the steps outside the profile's measurements. */
   readonly extrapolated: number;
   readonly preemptions: number;
+  /** The maximum number of requests that ran at once in one engine. */
+  readonly peakRunning: number;
   /** Requests that fit into no engine. Any such request misses the objective. */
   readonly refused: number;
   /** Digest of the states of all engines, 16 hex digits. */
@@ -132,6 +134,7 @@ export class Evaluation {
       steps,
       extrapolated: steps === 0 ? 0 : sum(({ stepsOutside }) => stepsOutside) / steps,
       preemptions: sum(({ preemptions }) => preemptions),
+      peakRunning: Math.max(...results.map(({ peakRunning }) => peakRunning)),
       refused,
       digest: digest.toString(16).padStart(16, '0'),
     };

@@ -44,6 +44,8 @@ export interface TaskResult {
   readonly steps: number;
   readonly stepsOutside: number;
   readonly preemptions: number;
+  /** The maximum number of requests that ran at once in one engine. */
+  readonly peakRunning: number;
   readonly refused: number;
 }
 
@@ -94,6 +96,7 @@ export class TaskRunner {
     const digests = new BigUint64Array(task.until - task.from);
     let steps = 0;
     let preemptions = 0;
+    let peakRunning = 0;
     let refused = 0;
     for (let engine = task.from; engine < task.until; engine++) {
       const own = indicesOf(engineOf.subarray(0, task.requests), engine);
@@ -115,6 +118,7 @@ export class TaskRunner {
         digests[engine - task.from] = run.scheduler.digest();
         steps += run.steps;
         preemptions += run.preemptions;
+        peakRunning = Math.max(peakRunning, run.peakRunning);
         refused += run.refused;
       } finally {
         run.dispose();
@@ -128,6 +132,7 @@ export class TaskRunner {
       steps,
       stepsOutside: watched.stepsOutside,
       preemptions,
+      peakRunning,
       refused,
     };
   }

@@ -73,8 +73,8 @@ async function moveAll(
 }
 
 /**
- * `redis-benchmark` with the same size of values, at its best: with as many commands on their way as
- * the store has, or with one, which is faster for large values.
+ * The best rates of `redis-benchmark` with values of the same size. It runs with as many commands at
+ * once as the store, and with a single command, which is faster for large values.
  */
 export function redisBenchmark(port: number, bytesPerBlock: number, count: number): Throughput {
   const [piped, single] = [PIPELINE, 1].map((size) => redisBenchmarkOnce(port, bytesPerBlock, count, size));

@@ -31,16 +31,18 @@ async function measure(run: Run): Promise<Figures> {
   const { setting, workload } = run;
   const contender = await contenderOf(run);
   const prepared = await contender.prepare(setting);
-  // Code that is compiled at the first step is no matter of the workload.
-  await prepared.run([{ prompt: Array.from({ length: 16 }, (_, k) => 300 + k), out: 8 }], () => {});
-  const used = prepared.cpu();
-  const start = performance.now();
-  const firsts: number[] = [];
-  const { jobs } = makeWorkload(workload, VOCABULARY, setting.numSequences);
-  await prepared.run(jobs, () => firsts.push(performance.now() - start));
-  const figures = { cpu: prepared.cpu() - used, firsts: firsts.sort((a, b) => a - b) };
-  await prepared.end();
-  return figures;
+  try {
+    // Code that is compiled at the first step is no matter of the workload.
+    await prepared.run([{ prompt: Array.from({ length: 16 }, (_, k) => 300 + k), out: 8 }], () => {});
+    const used = prepared.cpu();
+    const start = performance.now();
+    const firsts: number[] = [];
+    const { jobs } = makeWorkload(workload, VOCABULARY, setting.numSequences);
+    await prepared.run(jobs, () => firsts.push(performance.now() - start));
+    return { cpu: prepared.cpu() - used, firsts: firsts.sort((a, b) => a - b) };
+  } finally {
+    await prepared.end();
+  }
 }
 
 async function contenderOf(run: Run): Promise<Contender> {

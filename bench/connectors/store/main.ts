@@ -102,7 +102,11 @@ try {
         );
         rows.push(rowOf(nameOf(bytes), ours, raw));
       }
-      printTable(HEAD, rows, `Redis, MiB/s, beside redis-benchmark with 1 or ${PIPELINE} commands on their way, the better of both`);
+      printTable(
+        HEAD,
+        rows,
+        `Redis, MiB/s, beside redis-benchmark with 1 or ${PIPELINE} commands on their way, the better of both`,
+      );
     });
   }
   if (only === '' || only === 'loop') {

@@ -81,7 +81,12 @@ export function redisBenchmark(port: number, bytesPerBlock: number, count: numbe
   return { put: Math.max(piped.put, single.put), get: Math.max(piped.get, single.get) };
 }
 
-function redisBenchmarkOnce(port: number, bytesPerBlock: number, count: number, pipeline: number): Throughput {
+function redisBenchmarkOnce(
+  port: number,
+  bytesPerBlock: number,
+  count: number,
+  pipeline: number,
+): Throughput {
   const place = ['-p', `${port}`, '-d', `${bytesPerBlock}`, '-n', `${count}`, '-c', '1', '-P', `${pipeline}`];
   const said = execFileSync('redis-benchmark', [...place, '-t', 'set,get', '--csv'], { encoding: 'utf8' });
   const rate = (name: string): number => {

@@ -23,7 +23,7 @@ export function gpuSpeed(results: GpuResults | null = newestGpuResults()): strin
   if (idle === null || behind === null || host === null || !gpu) return null;
   const on = gpu.name.replace('NVIDIA ', '').replace(/ .*/, '');
   const article = /^[AEFHILMNORSX]/.test(on) ? 'an' : 'a';
-  return `On ${article} ${on}, a decode step of 256 requests reaches the block tables on the GPU ${idle} µs after the call at the
-  median. Directly after a matrix product, this takes ${behind} µs. The host spends ${host} µs on the call. Only
-  executors that read block tables on the GPU need this. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md).`;
+  return `On ${article} ${on}, updating the block tables on the GPU for a decode step of 256 requests takes ${idle} µs at
+  the median. Directly after a matrix product, the update takes ${behind} µs. The host spends ${host} µs on the call.
+  Only executors that read block tables on the GPU need this update. Other GPUs are unmeasured: [docs/gpu.md](docs/gpu.md).`;
 }

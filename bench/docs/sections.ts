@@ -161,7 +161,7 @@ function groups(figures: Figures): string {
 The table has a decode step of 256 requests, and \`schedule()\` with a prompt of 126,000 tokens that
 every group has cached. "Over one group" is the time divided by the time with one group. Goals: 1.5
 with two groups, 2 with four groups, and 2 for a hit with two groups. They were set when a step with
-one group took 10.4 µs.
+one group took more than twice as long.
 
 ${markdown(['', 'µs', 'over one group'], rows)}`;
 }
@@ -232,7 +232,7 @@ its own. The cases take turns, and the round with the best median counts.
 - "processor": the processor time of the engine's own thread.
 
 Goals: 1.05 idle and 1.2 at work, over the engine without a connector. They were set when a step of
-the scheduler took 10.4 µs, so the same cost is now a larger ratio. The ratios scatter; the row of a
+the scheduler took more than twice as long, so the same cost is now a larger ratio. The ratios scatter; the row of a
 connector that does nothing shows by how much. One step in eight looks at all requests
 (\`storeEvery\`), which shows in the mean.
 

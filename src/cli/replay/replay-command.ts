@@ -38,9 +38,9 @@ at all after an error. --log goes with --json alone: the options are in the log.
 Exit codes: 0 done; 1 failed while it ran; 2 bad options or unusable file;
 3 the log decides otherwise; 130 interrupted.
 
-With --url the requests go to a server with OpenAI's API, in real time, and times
-are those that a client sees. The scheduler and the cost model have no part in
-that. Exit code 1 then also means that requests failed.
+With --url the requests go to a server with OpenAI's API, in real time, and
+times are those that a client sees. The scheduler and the cost model have no
+part in that. Exit code 1 then also means that requests failed.
 
 Examples (in a checkout, node dist/cli/main.js in place of npx blockstep):
   npx blockstep replay --report page.html      generated requests, and a page

@@ -16,7 +16,7 @@ export interface StepLetGo {
 }
 
 /** An empty list of blocks, which all plans share. */
-export const NO_BLOCKS = new Int32Array(0);
+export const NO_BLOCKS: Int32Array = new Int32Array(0);
 
 /** The number of fields per block in `Plan.letGo`, in the order of `LetGo`'s fields. */
 const NUM_FIELDS = 5;

@@ -94,10 +94,11 @@ export class Evaluation {
   }
 
   #keyOf(fleet: Fleet, parts: number): string {
-    const own = JSON.stringify([fleet, parts], (_, value: unknown) =>
-      typeof value === 'bigint' ? String(value) : value,
-    );
-    return this.#common.copy().update(own).digest('hex').slice(0, 32);
+    return this.#common
+      .copy()
+      .update(jsonOf([fleet, parts]))
+      .digest('hex')
+      .slice(0, 32);
   }
 
   #merge(results: readonly TaskResult[], { speedUp, requests }: Fleet, parts: number): FleetRun {
@@ -162,6 +163,11 @@ export function partsOf({ arrivalMs, length }: Workload, count: number): TracePa
       includes: (i) => arrivalMs[i] >= fromMs && (arrivalMs[i] < untilMs || isLast),
     };
   });
+}
+
+/** JSON of a value whose options may have bigints. */
+export function jsonOf(value: unknown): string {
+  return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? String(each) : each));
 }
 
 /** The highest load that meets an objective. */

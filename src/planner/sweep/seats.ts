@@ -1,7 +1,7 @@
 // Points that differ only in `maxNumSeqs`, and whose runs never need all these seats: one run for
 // all.
 import type { SchedulerOptions } from '../../scheduler/options/options.js';
-import type { FleetRun } from './evaluation.js';
+import { type FleetRun, jsonOf } from './evaluation.js';
 
 /** Points with the same other options, by rising `maxNumSeqs`. */
 type Chain = { readonly point: number; readonly seats: number }[];
@@ -62,8 +62,7 @@ function chainsOf(
     const { maxNumSeqs, ...others } = optionsOf(point);
     const mayShare =
       maxNumSeqs !== undefined && others.policy !== 'priority' && !((others.numSpeculativeTokens ?? 0) > 0);
-    const text = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
-    const key = mayShare ? JSON.stringify(others, text) : `${point}`;
+    const key = mayShare ? jsonOf(others) : `${point}`;
     const chain = chains.get(key) ?? [];
     chain.push({ point, seats: maxNumSeqs ?? 0 });
     chains.set(key, chain);

@@ -4,12 +4,14 @@ import { describe, expect, it } from 'vitest';
 import { Driver } from '../../support/driver.js';
 import { isQuick, share } from '../../support/share.js';
 import { expectFoundAgain, expectGuarded } from '../shared/command.js';
+import { groupsOf } from '../shared/kv/groups-of.js';
 import { describeLives } from '../shared/lives.js';
 import { Observer } from '../shared/observer.js';
 import { SimGrammar } from './grammar.js';
 import { ENGINE_PLANTS } from './plants.js';
 import { ENGINE_LOOP } from './run.js';
 import type { Stage } from './stage.js';
+import { Transcript } from './text.js';
 import { Waits } from './waits.js';
 
 const SEEDS = Number(process.env['BLOCKSTEP_SEEDS'] ?? share(6, 30));
@@ -34,6 +36,24 @@ describe('bugs planted in the loop', () => {
     '%s is found, and found again by the command that is told',
     (name) => expectFoundAgain(name, 60, `--loop engine --plant ${name}`),
   );
+});
+
+describe('the text of a session', () => {
+  it('has the KV of the last token of an answer for a request that has not taken the next chunk', () => {
+    const stops = { maxTokens: 3, minTokens: 3, eosTokenId: -1, stopTokenIds: [] };
+    const groups = groupsOf(undefined, { blockSize: 4, maxModelLen: 64, spare: 0 });
+    const textOf = (prompt: Int32Array) => new Transcript(prompt, 1, stops, 64, -1, groups);
+    const prompt = Int32Array.of(5, 6);
+    const text = textOf(prompt);
+    text.addChunk(Int32Array.of(500, 501), stops);
+    const { tokens } = text.answer(0);
+    const whole = textOf(Int32Array.of(...prompt, ...tokens));
+    const taken = textOf(Int32Array.of(...prompt, ...tokens.slice(0, 2), 500, 501));
+    expect(text.content(3, 0, 2)).toBe(whole.content(3, 0, 5));
+    expect(text.content(4, 0, 2)).toBe(whole.content(4, 0, 5));
+    expect(text.content(4, 0, 6)).toBe(taken.content(4, 0, 6));
+    expect(whole.content(4, 0, 5)).not.toBe(taken.content(4, 0, 6));
+  });
 });
 
 describe('a wait for a grammar whose deadline is over', () => {

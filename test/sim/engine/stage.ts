@@ -1,4 +1,5 @@
 import type { Engine } from '../../../src/engine/engine.js';
+import type { Request } from '../../../src/scheduler/request/request.js';
 import { type GroupLimits, keepsTokens } from '../audit/group-rules.js';
 import { groupsOf } from '../shared/kv/groups-of.js';
 import { SeededRun } from '../shared/seeded-run.js';
@@ -94,12 +95,15 @@ export class Stage extends SeededRun<EngineSetup, EngineFault> {
    * The correct KV of a place of a request's text. Of a group of states: the state behind its last
    * token.
    */
-  contentsOf(handle: number, { group, index }: { group: number; index: number }): Int32Array {
+  contentsOf(
+    { handle, numPromptTokens }: Request,
+    { group, index }: { group: number; index: number },
+  ): Int32Array {
     const { size } = this.kv.groups[group];
     const text = this.transcripts.get(handle) as Transcript;
-    if (!keepsTokens(this.kv.groups[group]))
-      return Int32Array.of(text.content((index + 1) * size - 1, group));
-    return Int32Array.from({ length: size }, (_, i) => text.content(index * size + i, group));
+    const content = (position: number) => text.content(position, group, numPromptTokens);
+    if (!keepsTokens(this.kv.groups[group])) return Int32Array.of(content((index + 1) * size - 1));
+    return Int32Array.from({ length: size }, (_, i) => content(index * size + i));
   }
 
   #rowsOf(slot: number): number[][] {

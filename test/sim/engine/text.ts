@@ -47,6 +47,8 @@ export interface Answer {
   from: number;
   tokens: readonly number[];
   reason: 'stop' | 'length';
+  /** By group: the content at its last token, which the next chunk's prompt takes the place of. */
+  lastContents: readonly number[];
 }
 
 /**
@@ -105,9 +107,15 @@ export class Transcript {
     return this.#tokens[position];
   }
 
-  /** The content that a group keeps of a position. */
-  content(position: number, group: number): number {
+  /**
+   * The content that a group keeps of a position, for a request whose present prompt ends at
+   * `promptEnd`: a request may end before it takes a chunk that this text has already.
+   */
+  content(position: number, group: number, promptEnd: number): number {
     this.#grow(position);
+    const present = this.answers.find(({ from }) => from === promptEnd);
+    if (present !== undefined && position === promptEnd + present.tokens.length - 1)
+      return present.lastContents[group];
     return this.#contents[group][position];
   }
 
@@ -137,7 +145,8 @@ export class Transcript {
     this.#hasEnded = true;
     this.#stateAtEnd = this.#state;
     const tokens = this.#tokens.slice(this.#promptEnd);
-    this.answers.push({ from: this.#promptEnd, tokens, reason });
+    const lastContents = this.#contents.map((contents) => contents[contents.length - 1]);
+    this.answers.push({ from: this.#promptEnd, tokens, reason, lastContents });
     if (this.#chunks.length > 0) this.#begin();
   }
 

@@ -346,7 +346,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
       if (mine.length === 0) return [];
       const keys = mine.map((place) => this.#key(request, place));
       const blocks = mine.map(({ group, index }) => held[group][index]);
-      const right = mine.map((place) => this.#stage.contentsOf(handle, place));
+      const right = mine.map((place) => this.#stage.contentsOf(request, place));
       const read: Int32Array[][] = mine.map(() => []);
       const store = {
         ...{ step, readableFrom, isSettled, handle, child, blocks, keys },
@@ -375,7 +375,7 @@ export class SimConnector implements SchedulerConnector<TierMetadata> {
     if (entries.has(key)) return true;
     const isRemote = mix(Number(key & 0x7fffffffn), child) % 1000 < 1000 * this.#shape.remote;
     if (!isRemote || reserved.has(key)) return false;
-    const contents = this.#stage.contentsOf(request.handle, place);
+    const contents = this.#stage.contentsOf(request, place);
     entries.set(
       key,
       Array.from({ length: this.#shape.numRanks }, () => contents),

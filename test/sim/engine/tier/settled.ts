@@ -11,22 +11,20 @@ import { isKept } from './places.js';
 export function checkSettled(
   stage: Stage,
   { groups }: KvView,
-  { handle, session, numTokens: known }: Request,
+  request: Request,
   rows: BlockLists,
   { numTokens, numSettledTokens, readableFrom }: KvExtent,
 ): void {
-  // The transcript of a session has the next chunk in place of an answer's last token, which a draft may have computed.
-  const most = session === null ? known : known - 1;
-  const there = Math.min(readableFrom < 0 ? numTokens : numSettledTokens, most);
+  const there = readableFrom < 0 ? numTokens : numSettledTokens;
   for (const [group, { blockSize }] of groups.entries()) {
     for (let index = 0; (index + 1) * blockSize <= there; index++) {
       if (!isKept(rows, { group, index })) continue;
       const block = rows[group][index];
-      const right = stage.contentsOf(handle, { group, index });
+      const right = stage.contentsOf(request, { group, index });
       for (let rank = 0; rank < stage.kv.planes.length; rank++) {
         const at = stage.kv.read(rank, block, right.length).findIndex((content, p) => content !== right[p]);
         if (at < 0) continue;
-        const what = `${there} tokens of ${stage.name(handle)} are settled`;
+        const what = `${there} tokens of ${stage.name(request.handle)} are settled`;
         stage.broke(
           'I7',
           `${what}, and block ${block} has something else from its offset ${at} on (rank ${rank})`,

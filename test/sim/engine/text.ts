@@ -109,7 +109,7 @@ export class Transcript {
 
   /**
    * The content that a group keeps of a position, for a request whose present prompt ends at
-   * `promptEnd`: a request may end before it takes a chunk that this text has already.
+   * `promptEnd`. A request may end before it takes a chunk that this text has already.
    */
   content(position: number, group: number, promptEnd: number): number {
     this.#grow(position);

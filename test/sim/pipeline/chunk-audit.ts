@@ -32,7 +32,7 @@ export class ChunkAudit {
   next: Expected | null = null;
   /**
    * The last times at which a stage reported a computed chunk of a request, and at which a stage
-   * received such a report, in milliseconds.
+   * received such a report for the first time, in milliseconds.
    */
   readonly #computedAt = new Map<string, number>();
   readonly #heardAt = new Map<string, number>();
@@ -101,9 +101,11 @@ export class ChunkAudit {
 
   delivered(from: string, to: string, message: PipelineMessage): void {
     if (message.kind !== 'taken' || !to.startsWith('stage/')) return;
-    this.#heardAt.set(`${this.#expected.get(message.key)?.name} ${to}`, this.#world.now);
     const link = this.#links.get(`${to}>${from} ${message.key}`);
-    if (link !== undefined) link.taken = Math.max(link.taken, message.number);
+    // A copy of an earlier report is no news, and the sender's wait goes on.
+    if (link === undefined || message.number <= link.taken) return;
+    link.taken = message.number;
+    this.#heardAt.set(`${this.#expected.get(message.key)?.name} ${to}`, this.#world.now);
   }
 
   /**

@@ -30,11 +30,9 @@ export class ChunkAudit {
   readonly #expected = new Map<RequestKey, Expected>();
   /** The request that is submitted next. */
   next: Expected | null = null;
-  /**
-   * The last times at which a stage reported a computed chunk of a request, and at which a stage
-   * received such a report for the first time, in milliseconds.
-   */
+  /** The last time at which a stage reported a computed chunk of a request, in milliseconds. */
   readonly #computedAt = new Map<string, number>();
+  /** The last time at which a stage received such a report that was not known yet. */
   readonly #heardAt = new Map<string, number>();
   /** When a request has ended for its client, in milliseconds; by its name. */
   readonly endedAt = new Map<string, number>();

@@ -34,6 +34,8 @@ export class ChunkAudit {
   readonly #computedAt = new Map<string, number>();
   /** The last time at which a stage received such a report that was not known yet. */
   readonly #heardAt = new Map<string, number>();
+  /** The requests, by name and stage, of which a stage has told that they failed there. */
+  readonly #failed = new Set<string>();
   /** When a request has ended for its client, in milliseconds; by its name. */
   readonly endedAt = new Map<string, number>();
 
@@ -67,6 +69,7 @@ export class ChunkAudit {
       this.#expected.set(message.submission.key, this.next);
     if (message.kind === 'taken')
       this.#computedAt.set(`${this.#expected.get(message.key)?.name} ${from}`, this.#world.now);
+    if (message.kind === 'failed') this.#failed.add(`${this.#expected.get(message.key)?.name} ${from}`);
     if (message.kind === 'pong') for (const key of message.keys) this.#checkKnown(from, key);
     if (message.kind !== 'chunk' || !from.startsWith('stage/')) return;
     const { key, chunk } = message;
@@ -103,7 +106,9 @@ export class ChunkAudit {
     // A copy of an earlier report is no news, and the sender's wait goes on.
     if (link === undefined || message.number <= link.taken) return;
     link.taken = message.number;
-    this.#heardAt.set(`${this.#expected.get(message.key)?.name} ${to}`, this.#world.now);
+    // News that come after the stage has given the request up do not make that wrong.
+    const place = `${this.#expected.get(message.key)?.name} ${to}`;
+    if (!this.#failed.has(place)) this.#heardAt.set(place, this.#world.now);
   }
 
   /**
